@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// How a counter keeps workers apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum CounterKind {
     /// By a lock.
     #[default]
     Lock,
@@ -29,10 +29,10 @@ impl Counter {
     ///
     /// # Errors
     /// If there is no memory, or no lock.
-    pub fn new(kind: Kind, memory: &mut (impl Memory + ?Sized)) -> Result<Self> {
+    pub fn new(kind: CounterKind, memory: &mut (impl Memory + ?Sized)) -> Result<Self> {
         Ok(match kind {
-            Kind::Lock => Self::Locked(memory.mutex()?),
-            Kind::Atomic => Self::Atomic(memory.word()?),
+            CounterKind::Lock => Self::Locked(memory.mutex()?),
+            CounterKind::Atomic => Self::Atomic(memory.word()?),
         })
     }
 
@@ -71,15 +71,15 @@ impl Counter {
 mod tests {
     use super::*;
     use crate::crew::tests::within_a_minute;
-    use crate::crew::{Alone, run_crew};
+    use crate::crew::{Sequential, run_crew};
     use crate::memory::Heap;
 
     #[test]
     fn each_number_is_given_once() {
         within_a_minute(|| {
-            for kind in [Kind::Lock, Kind::Atomic] {
+            for kind in [CounterKind::Lock, CounterKind::Atomic] {
                 let counter = Counter::new(kind, &mut Heap).unwrap();
-                let taken = run_crew(&Alone, 4, false, |_| (0..500).map(|_| counter.next()).collect());
+                let taken = run_crew(&Sequential, 4, false, |_| (0..500).map(|_| counter.next()).collect());
                 let mut taken: Vec<usize> = taken.unwrap().into_iter().flat_map(|all: Vec<_>| all).collect();
                 taken.sort_unstable();
                 assert!(taken.into_iter().eq(0..2000), "{kind:?}");

@@ -14,20 +14,20 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::life::Life;
-use crate::report::Cost;
+use crate::report::CoherenceCost;
 use crate::turn::{self, Turn};
 use crate::{Error, Result};
 
 /// Which of the workers, and of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct WorkerNumber {
     /// From 0 to `count - 1`.
     pub index: usize,
     /// At least 1.
     pub count: usize,
 }
 
-impl Who {
+impl WorkerNumber {
     /// The only worker.
     pub const ALONE: Self = Self { index: 0, count: 1 };
 
@@ -62,14 +62,14 @@ pub trait Job: Sync {
     fn barrier(&self, alike: Option<[u64; 2]>) -> Result<()>;
 
     /// What it has cost this process up to now that there are others.
-    fn cost(&self) -> Cost;
+    fn cost(&self) -> CoherenceCost;
 }
 
 /// A process without others.
 #[derive(Debug)]
-pub struct Alone;
+pub struct Sequential;
 
-impl Job for Alone {
+impl Job for Sequential {
     fn rank(&self) -> usize {
         0
     }
@@ -82,14 +82,14 @@ impl Job for Alone {
         Ok(())
     }
 
-    fn cost(&self) -> Cost {
-        Cost::default()
+    fn cost(&self) -> CoherenceCost {
+        CoherenceCost::default()
     }
 }
 
 /// One of the workers, seen from itself. It belongs to its thread.
 pub struct Worker<'a> {
-    who: Who,
+    who: WorkerNumber,
     /// Which of the threads of its process.
     thread: usize,
     /// Barriers that it has come to.
@@ -109,7 +109,7 @@ struct Threads {
 
 impl Worker<'_> {
     /// Which worker this is.
-    pub fn who(&self) -> Who {
+    pub fn who(&self) -> WorkerNumber {
         self.who
     }
 
@@ -165,8 +165,8 @@ impl Worker<'_> {
     }
 
     /// What its process's part in the job has cost up to now; the first worker of a process tells it for all.
-    pub fn cost(&self) -> Cost {
-        if self.thread == 0 { self.job.cost() } else { Cost::default() }
+    pub fn cost(&self) -> CoherenceCost {
+        if self.thread == 0 { self.job.cost() } else { CoherenceCost::default() }
     }
 }
 
@@ -190,14 +190,14 @@ pub fn run_crew<T: Send>(
         calls: (0..threads).map(|_| Apart(Default::default())).collect(),
     };
     let barrier = &crew.barrier;
-    let _end = End(&crew.life);
+    let _end = EndCrew(&crew.life);
     let processors = if pin { Some(allowed_processors()?) } else { None };
     let run_member = |thread: usize| {
         let mut guard = BreakUnlessDone { barrier, done: false };
         if let Some(processors) = &processors {
             pin_to(processors[thread % processors.len()])?;
         }
-        let who = Who { index: job.rank() * threads + thread, count };
+        let who = WorkerNumber { index: job.rank() * threads + thread, count };
         let mut worker = Worker { who, thread, interval: 1, threads: &crew, job, _thread: PhantomData };
         let result = work(&mut worker);
         guard.done = result.is_ok();
@@ -225,9 +225,9 @@ pub fn run_crew<T: Send>(
 }
 
 /// Says that a crew is over, also after a panic: its threads have ended then.
-struct End<'a>(&'a Life);
+struct EndCrew<'a>(&'a Life);
 
-impl Drop for End<'_> {
+impl Drop for EndCrew<'_> {
     fn drop(&mut self) {
         self.0.end();
     }

@@ -1,7 +1,7 @@
 //! Arrays whose runs are dealt out to whoever asks next.
 
 use crate::Result;
-use crate::counter::{Counter, Kind};
+use crate::counter::{Counter, CounterKind};
 use crate::crew::Worker;
 use crate::memory::Memory;
 use crate::owned::{Array, Division};
@@ -28,7 +28,7 @@ impl<T: Element> Dealt<T> {
     ///
     /// # Panics
     /// If the division is one of another length.
-    pub fn new(array: Array<T>, runs: Division, kind: Kind, memory: &mut impl Memory) -> Result<Self> {
+    pub fn new(array: Array<T>, runs: Division, kind: CounterKind, memory: &mut impl Memory) -> Result<Self> {
         assert_eq!(array.len(), runs.len(), "runs of the array");
         Ok(Self { array, runs, counter: Counter::new(kind, memory)? })
     }
@@ -88,16 +88,16 @@ impl<T: Element> Dealt<T> {
 mod tests {
     use super::*;
     use crate::crew::tests::within_a_minute;
-    use crate::crew::{Alone, run_crew};
+    use crate::crew::{Sequential, run_crew};
     use crate::memory::Heap;
 
     #[test]
     fn every_run_is_dealt_once_each_time() {
         within_a_minute(|| {
             let runs = Division::new(7, 4, |run| Some(2 * run..(2 * run + 2).min(7))).unwrap();
-            let dealt = Dealt::new(Heap.array(7).unwrap(), runs, Kind::Atomic, &mut Heap).unwrap();
+            let dealt = Dealt::new(Heap.array(7).unwrap(), runs, CounterKind::Atomic, &mut Heap).unwrap();
             let own = Division::even(7, 3);
-            run_crew(&Alone, 3, false, |worker| {
+            run_crew(&Sequential, 3, false, |worker| {
                 worker.turn(&[dealt.array().to(&own)])?;
                 dealt.array().mine(worker).fill(0usize);
                 for _ in 0..5 {
@@ -122,8 +122,8 @@ mod tests {
     #[should_panic(expected = "without their locks")]
     fn a_counter_does_not_begin_again_while_runs_are_taken() {
         let runs = Division::even(4, 2);
-        let dealt = Dealt::<u32>::new(Heap.array(4).unwrap(), runs, Kind::Lock, &mut Heap).unwrap();
-        let _ = run_crew(&Alone, 1, false, |worker| {
+        let dealt = Dealt::<u32>::new(Heap.array(4).unwrap(), runs, CounterKind::Lock, &mut Heap).unwrap();
+        let _ = run_crew(&Sequential, 1, false, |worker| {
             worker.turn(&[dealt.to_takers()])?;
             dealt.begin_again(worker)
         });

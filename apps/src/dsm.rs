@@ -3,17 +3,17 @@
 use std::ptr::NonNull;
 
 use scash::runtime::{ObjectKind, Runtime};
-use scash::{Dsm, Frames};
+use scash::{Dsm, FrameSharing};
 
-use crate::crew::{Job, Who, run_crew};
+use crate::crew::{Job, WorkerNumber, run_crew};
 use crate::lock::Lock;
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::program::Program;
 use crate::repetitions::{Reference, work};
-use crate::report::{Cost, FIGURES, RECORD, Report, Setting, Timing};
+use crate::report::{CoherenceCost, FIGURES, RECORD, Report, Setting, Timing};
 use crate::semaphore::Semaphore;
-use crate::shared::{Element, Keep, Shared};
+use crate::shared::{Element, KeepAlive, Shared};
 use crate::word::Word;
 use crate::{Error, Result};
 
@@ -33,9 +33,9 @@ impl Job for Rank {
         Ok(alike.map_or_else(|| self.0.barrier(), |numbers| self.0.barrier_alike(numbers))?)
     }
 
-    fn cost(&self) -> Cost {
+    fn cost(&self) -> CoherenceCost {
         let stats = self.0.stats();
-        Cost {
+        CoherenceCost {
             sync: stats.barrier.sync.as_secs_f64(),
             diff: stats.barrier.diff.as_secs_f64(),
             update: stats.barrier.update.as_secs_f64(),
@@ -65,14 +65,15 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
         // Each worker has compared what it owns. The last result is also compared as a whole by every rank,
         // which would disturb the next repetition if there were one.
         let result = program.result_mut(&mut arrays).whole();
-        let everything: Vec<_> = Who::all(workers).flat_map(|who| program.owned(who, result.len())).collect();
+        let everything: Vec<_> =
+            WorkerNumber::all(workers).flat_map(|who| program.owned(who, result.len())).collect();
         let equal = reference.equals(|run| &result[run], &everything);
         last.equal = last.equal.map(|owned| owned && equal);
     }
     let report = gather(&mut dsm, &timings)?.map(|ranks| -> Result<Report> {
         let verified = program.verify(&mut arrays);
         program.finish(&mut arrays)?;
-        let shared = dsm.stats().frames == Frames::Shared;
+        let shared = dsm.stats().frames == FrameSharing::Shared;
         let (provider, engine) = (dsm.provider(), if shared { "shared frames" } else { dsm.engine() });
         let setting = Setting {
             program: P::NAME,
@@ -89,7 +90,7 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
 }
 
 impl Memory for Dsm {
-    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Keep)> {
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, KeepAlive)> {
         let array = self.alloc::<T>(len)?;
         let start = NonNull::new(array.as_ptr()).expect("shared memory is not at address 0");
         // SAFETY: it holds `len` plain values, and is freed at the end of the process.

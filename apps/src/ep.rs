@@ -159,7 +159,7 @@ impl Program for Ep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crew::{Alone, run_crew};
+    use crate::crew::{Sequential, run_crew};
     use crate::memory::Heap;
     use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
@@ -179,7 +179,7 @@ mod tests {
         ] {
             let ep = Ep::new(Class::W, batches).unwrap();
             let mut arrays = ep.allocate(1, &mut Heap).unwrap();
-            run_crew(&Alone, 1, false, |worker| {
+            run_crew(&Sequential, 1, false, |worker| {
                 worker.turn(&[arrays.total.to(&arrays.own[1])])?;
                 arrays.total.mine(worker)[0][..2].copy_from_slice(&sums);
                 worker.turn(&[arrays.total.to(&arrays.read[1])])

@@ -21,10 +21,10 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::Memory;
 use crate::owned::{Array, Division};
-use crate::program::{Program, Run};
+use crate::program::{Program, ResultRun};
 use crate::random::unit;
 use crate::{Error, Result};
 
@@ -75,7 +75,7 @@ impl Fft {
     }
 
     /// The elements of the worker's rows.
-    fn rows(&self, who: Who) -> Range<usize> {
+    fn rows(&self, who: WorkerNumber) -> Range<usize> {
         let rows = who.part(self.width());
         rows.start * self.width()..rows.end * self.width()
     }
@@ -159,8 +159,8 @@ impl Program for Fft {
         &mut arrays.output
     }
 
-    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
-        vec![Run::in_place(self.rows(who))]
+    fn owned(&self, who: WorkerNumber, _len: usize) -> Vec<ResultRun> {
+        vec![ResultRun::in_place(self.rows(who))]
     }
 
     fn initialise(&self, worker: &mut Worker<'_>, matrices: &Matrices) -> Result<()> {

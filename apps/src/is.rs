@@ -19,7 +19,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::Result;
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::{Memory, product};
 use crate::npb::{Class, Random};
 use crate::owned::{Array, Division};
@@ -85,7 +85,7 @@ impl Is {
 
     /// Changes the two keys that are due in this iteration, as far as they are the worker's, and counts its
     /// keys.
-    fn count(&self, who: Who, own: &mut [u32], iteration: u32, counts: &mut [u32]) {
+    fn count(&self, who: WorkerNumber, own: &mut [u32], iteration: u32, counts: &mut [u32]) {
         let part = who.part(self.parameters.keys);
         for (at, key) in self.parameters.changes(iteration, ITERATIONS) {
             if part.contains(&at) {
@@ -128,7 +128,7 @@ impl Is {
 
     /// NPB's partial verification: how many of the worker's keys among those to be tested have the published
     /// ranks.
-    fn test(&self, keys: &[u32], who: Who, iteration: u32, ranks: &[u32]) -> usize {
+    fn test(&self, keys: &[u32], who: WorkerNumber, iteration: u32, ranks: &[u32]) -> usize {
         let part = who.part(self.parameters.keys);
         let passes = |&(at, rank): &(usize, u32)| {
             let key = part.contains(&at).then(|| keys[at - part.start] as usize);

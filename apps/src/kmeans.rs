@@ -17,10 +17,10 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::{Memory, product};
 use crate::owned::{Array, Division};
-use crate::program::{Program, Run};
+use crate::program::{Program, ResultRun};
 use crate::random::unit;
 use crate::{Error, Result};
 
@@ -76,13 +76,13 @@ impl KMeans {
     }
 
     /// The coordinates of the points of the worker's blocks.
-    fn coordinates(&self, who: Who) -> Range<usize> {
+    fn coordinates(&self, who: WorkerNumber) -> Range<usize> {
         let Range { start, end } = who.part(self.blocks());
         (start * BLOCK).min(self.size) * self.dimensions..(end * BLOCK).min(self.size) * self.dimensions
     }
 
     /// The coordinates of the worker's centroids.
-    fn centroids(&self, who: Who) -> Range<usize> {
+    fn centroids(&self, who: WorkerNumber) -> Range<usize> {
         let Range { start, end } = who.part(self.clusters);
         start * self.dimensions..end * self.dimensions
     }
@@ -147,7 +147,7 @@ impl Program for KMeans {
             product(&[self.blocks(), self.clusters, self.dimensions.checked_add(1).ok_or(Error::TooLarge)?])?;
         let points = product(&[self.size, self.dimensions])?;
         let centroids = product(&[self.clusters, self.dimensions])?;
-        let who = |index| Who { index, count: workers };
+        let who = |index| WorkerNumber { index, count: workers };
         Ok(Arrays {
             points: memory.array(points)?,
             sums: memory.array(sums)?,
@@ -168,8 +168,8 @@ impl Program for KMeans {
         &mut arrays.centroids
     }
 
-    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
-        vec![Run::in_place(self.centroids(who))]
+    fn owned(&self, who: WorkerNumber, _len: usize) -> Vec<ResultRun> {
+        vec![ResultRun::in_place(self.centroids(who))]
     }
 
     fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {

@@ -15,11 +15,11 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::kernels::stencil::relax;
 use crate::memory::{Memory, product};
 use crate::owned::{Array, Division};
-use crate::program::{Program, Run};
+use crate::program::{Program, ResultRun};
 use crate::{Error, Result};
 
 /// The program, with its parameters.
@@ -58,7 +58,7 @@ impl Laplace {
     }
 
     /// The rows that a worker owns; the frame's are 0 and `size + 1`.
-    fn rows(&self, who: Who) -> Range<usize> {
+    fn rows(&self, who: WorkerNumber) -> Range<usize> {
         let cut = |worker| 1 + self.size * worker / who.count;
         let start = if who.index == 0 { 0 } else { cut(who.index) };
         let end = if who.index + 1 == who.count { self.width() } else { cut(who.index + 1) };
@@ -66,7 +66,7 @@ impl Laplace {
     }
 
     /// Those of them that are no frame.
-    fn inner(&self, who: Who) -> Range<usize> {
+    fn inner(&self, who: WorkerNumber) -> Range<usize> {
         let rows = self.rows(who);
         rows.start.max(1)..rows.end.min(self.size + 1)
     }
@@ -87,7 +87,7 @@ impl Program for Laplace {
         let width = self.size.checked_add(2).ok_or(Error::TooLarge)?;
         let grid = product(&[width, width])?;
         let grids = [memory.array(grid)?, memory.array(grid)?];
-        let who = |index| Who { index, count: workers };
+        let who = |index| WorkerNumber { index, count: workers };
         let rows = Division::new(grid, workers, |index| [self.elements(self.rows(who(index)))])?;
         let inner = Division::new(grid, workers, |index| [self.elements(self.inner(who(index)))])?;
         Ok(Grids { grids, rows, inner, read: Division::read_by_all(grid, workers) })
@@ -101,8 +101,8 @@ impl Program for Laplace {
         &mut arrays.grids[self.iterations % 2]
     }
 
-    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
-        vec![Run::in_place(self.elements(self.rows(who)))]
+    fn owned(&self, who: WorkerNumber, _len: usize) -> Vec<ResultRun> {
+        vec![ResultRun::in_place(self.elements(self.rows(who)))]
     }
 
     fn initialise(&self, worker: &mut Worker<'_>, arrays: &Grids) -> Result<()> {

@@ -12,20 +12,20 @@ use std::sync::{self, Arc, Condvar, PoisonError};
 use scash::runtime::Runtime;
 
 use crate::Result;
-use crate::shared::{Element, Keep, Shared};
+use crate::shared::{Element, KeepAlive, Shared};
 
 /// A lock. A handle: a clone is the same lock.
 #[derive(Clone, Debug)]
-pub struct Lock(Keeper);
+pub struct Lock(LockKind);
 
 /// Who knows whether it is taken.
 #[derive(Clone)]
-enum Keeper {
-    Process(Arc<Turn>),
+enum LockKind {
+    Process(Arc<ThreadLock>),
     Job { runtime: &'static Runtime, number: u32 },
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for LockKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process(turn) => turn.fmt(f),
@@ -36,12 +36,12 @@ impl fmt::Debug for Keeper {
 
 /// A lock between threads whose holder need not be a guard of the standard library.
 #[derive(Debug, Default)]
-struct Turn {
+struct ThreadLock {
     taken: sync::Mutex<bool>,
     free: Condvar,
 }
 
-impl Turn {
+impl ThreadLock {
     fn take(&self) {
         // Whoever panics with `taken` in hand leaves a plain value behind.
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,38 +57,38 @@ impl Turn {
 impl Lock {
     /// A lock of this process.
     pub fn of_process() -> Self {
-        Self(Keeper::Process(Arc::default()))
+        Self(LockKind::Process(Arc::default()))
     }
 
     /// The lock of that number, which the job has made.
     pub fn of_job(runtime: &'static Runtime, number: u32) -> Self {
-        Self(Keeper::Job { runtime, number })
+        Self(LockKind::Job { runtime, number })
     }
 
     /// Takes the lock: returns when no other worker has it.
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn hold(&self) -> Result<Held<'_>> {
+    pub fn hold(&self) -> Result<LockGuard<'_>> {
         match &self.0 {
-            Keeper::Process(turn) => turn.take(),
-            Keeper::Job { runtime, number } => runtime.lock(*number)?,
+            LockKind::Process(turn) => turn.take(),
+            LockKind::Job { runtime, number } => runtime.lock(*number)?,
         }
-        Ok(Held(self))
+        Ok(LockGuard(self))
     }
 }
 
 /// A lock that this worker has, until the value is dropped. No barrier comes in between.
 #[derive(Debug)]
 #[must_use = "the lock is given back when this is dropped"]
-pub struct Held<'a>(&'a Lock);
+pub struct LockGuard<'a>(&'a Lock);
 
-impl Drop for Held<'_> {
+impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         match &self.0.0 {
-            Keeper::Process(turn) => turn.give_back(),
+            LockKind::Process(turn) => turn.give_back(),
             // If a rank is gone, the next call says so.
-            Keeper::Job { runtime, number } => drop(runtime.unlock(*number)),
+            LockKind::Job { runtime, number } => drop(runtime.unlock(*number)),
         }
     }
 }
@@ -100,7 +100,7 @@ pub struct Mutex<T> {
     /// One element.
     value: Shared<T>,
     /// Keeps private memory.
-    _keep: Keep,
+    _keep: KeepAlive,
 }
 
 impl<T: Element> Mutex<T> {
@@ -112,7 +112,7 @@ impl<T: Element> Mutex<T> {
     ///
     /// # Panics
     /// If it has no element.
-    pub(crate) unsafe fn new(lock: Lock, value: Shared<T>, keep: Keep) -> Self {
+    pub(crate) unsafe fn new(lock: Lock, value: Shared<T>, keep: KeepAlive) -> Self {
         assert!(!value.is_empty(), "a mutex has a value");
         Self { lock, value, _keep: keep }
     }
@@ -135,12 +135,12 @@ impl<T: Element> Mutex<T> {
 #[must_use = "the value is given back when this is dropped"]
 pub struct Guard<'a, T: ?Sized> {
     value: &'a mut T,
-    _held: Held<'a>,
+    _held: LockGuard<'a>,
 }
 
 impl<'a, T: ?Sized> Guard<'a, T> {
     /// Access to a value that who has the lock alone uses.
-    pub(crate) fn new(value: &'a mut T, held: Held<'a>) -> Self {
+    pub(crate) fn new(value: &'a mut T, held: LockGuard<'a>) -> Self {
         Self { value, _held: held }
     }
 }
@@ -163,14 +163,14 @@ impl<T: ?Sized> DerefMut for Guard<'_, T> {
 mod tests {
     use super::*;
     use crate::crew::tests::within_a_minute;
-    use crate::crew::{Alone, run_crew};
+    use crate::crew::{Sequential, run_crew};
     use crate::memory::{Heap, Memory};
 
     #[test]
     fn nothing_that_threads_add_under_a_lock_is_lost() {
         within_a_minute(|| {
             let sum = Heap.mutex::<usize>().unwrap();
-            run_crew(&Alone, 4, false, |_| {
+            run_crew(&Sequential, 4, false, |_| {
                 for _ in 0..1000 {
                     let mut sum = sum.lock()?;
                     let seen = *sum;

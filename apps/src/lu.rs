@@ -25,11 +25,11 @@ mod layout;
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::kernels::block::{LANES, Line, bdiv, bmod, bmodd, lines, locate, lu0};
 use crate::memory::{Memory, product};
 use crate::owned::{Array, Division};
-use crate::program::{Program, Run};
+use crate::program::{Program, ResultRun};
 use crate::random::unit;
 use crate::shared::{Private, Shared};
 use crate::{Error, Result};
@@ -62,7 +62,7 @@ impl Lu {
         self.size / self.block
     }
 
-    fn matrix(&self, who: Who, elements: Shared<f64>) -> Matrix {
+    fn matrix(&self, who: WorkerNumber, elements: Shared<f64>) -> Matrix {
         Matrix { elements, layout: Layout::new(self.blocks(), lines(self.block) * LANES, who.count) }
     }
 
@@ -146,11 +146,11 @@ impl Program for Lu {
         &mut arrays.elements
     }
 
-    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
+    fn owned(&self, who: WorkerNumber, _len: usize) -> Vec<ResultRun> {
         let here = Layout::new(self.blocks(), lines(self.block) * LANES, who.count);
         let alone = Layout::new(self.blocks(), lines(self.block) * LANES, 1);
         let runs = here.owned(who.index);
-        runs.map(|(i, j)| Run { range: here.block(i, j), reference: alone.block(i, j).start }).collect()
+        runs.map(|(i, j)| ResultRun { range: here.block(i, j), reference: alone.block(i, j).start }).collect()
     }
 
     fn initialise(&self, worker: &mut Worker<'_>, arrays: &Blocks) -> Result<()> {

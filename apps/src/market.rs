@@ -14,7 +14,7 @@
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::{Memory, product};
 use crate::owned::{Array, Division, Locked};
 use crate::program::Program;
@@ -110,7 +110,7 @@ impl Program for Market {
         let scratch = product(&[workers, SCRATCH])?;
         // The first worker has all prices.
         let prices = Division::new(PRICES, workers, |index| (index == 0).then_some(0..PRICES))?;
-        let part = |index| Who { index: (index + 1) % workers, count: workers }.part(scratch);
+        let part = |index| WorkerNumber { index: (index + 1) % workers, count: workers }.part(scratch);
         Ok(Arrays {
             accounts: memory.locked(self.size + 1)?,
             prices: memory.array(PRICES)?,

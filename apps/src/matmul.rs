@@ -8,10 +8,10 @@
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::{Memory, product};
 use crate::owned::{Array, Division};
-use crate::program::{Program, Run};
+use crate::program::{Program, ResultRun};
 use crate::random::unit;
 use crate::{Error, Result};
 
@@ -48,7 +48,7 @@ impl Matmul {
     }
 
     /// The worker's rows, as elements of a matrix.
-    fn rows(&self, who: Who) -> std::ops::Range<usize> {
+    fn rows(&self, who: WorkerNumber) -> std::ops::Range<usize> {
         let rows = who.part(self.size);
         rows.start * self.size..rows.end * self.size
     }
@@ -78,8 +78,8 @@ impl Program for Matmul {
         &mut arrays.c
     }
 
-    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
-        vec![Run::in_place(self.rows(who))]
+    fn owned(&self, who: WorkerNumber, _len: usize) -> Vec<ResultRun> {
+        vec![ResultRun::in_place(self.rows(who))]
     }
 
     fn initialise(&self, worker: &mut Worker<'_>, matrices: &Matrices) -> Result<()> {

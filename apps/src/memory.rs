@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::lock::{Lock, Mutex};
 use crate::owned::{Array, Locked};
 use crate::semaphore::Semaphore;
-use crate::shared::{Element, Keep, Private, Shared};
+use crate::shared::{Element, KeepAlive, Private, Shared};
 use crate::word::Word;
 use crate::{Error, Result};
 
@@ -16,7 +16,7 @@ pub trait Memory {
     ///
     /// # Errors
     /// If there is not that much memory.
-    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Keep)>;
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, KeepAlive)>;
 
     /// An array of `len` zeros. With a DSM, all ranks ask for the same arrays in the same order.
     ///
@@ -90,7 +90,7 @@ pub fn product(factors: &[usize]) -> Result<usize> {
 pub struct Heap;
 
 impl Memory for Heap {
-    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Keep)> {
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, KeepAlive)> {
         let memory = Arc::new(Private::zeroed(len)?);
         let shared = memory.share();
         Ok((shared, Some(memory)))

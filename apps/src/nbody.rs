@@ -154,12 +154,12 @@ impl Program for Nbody {
 }
 
 /// Where bodies are.
-type Places = Array<[f64; 3]>;
+type Positions = Array<[f64; 3]>;
 
 impl Nbody {
     /// Puts the worker's bodies into the step's tree. Cells are roots in turns: the first worker empties the
     /// one that is the next step's.
-    fn build(&self, worker: &Worker<'_>, arrays: &Arrays, step: usize, present: &Places) -> Result<()> {
+    fn build(&self, worker: &Worker<'_>, arrays: &Arrays, step: usize, present: &Positions) -> Result<()> {
         let Arrays { cells, used, .. } = arrays;
         if worker.who().index == 0 {
             *cells.lock(worker, (step + 1) % ROOTS)? = tree::EMPTY;
@@ -175,8 +175,8 @@ impl Nbody {
         worker: &Worker<'_>,
         arrays: &Arrays,
         step: usize,
-        present: &Places,
-        next: &Places,
+        present: &Positions,
+        next: &Positions,
     ) -> Result<()> {
         let Arrays { velocities, cells, used, .. } = arrays;
         let cube = Cube::around(present.get(worker, 0..self.bodies));

@@ -7,7 +7,7 @@
 //! **Why this is sound.** Workers turn to other divisions together ([`Worker::turn`]), and threads and ranks
 //! compare what they turn to before any goes on. Slices are borrowed from a worker, which a turn takes
 //! mutably. A worker takes its own elements once in an interval. And a crew that works on an array keeps all
-//! others away from it (`Holder`).
+//! others away from it (`CrewHold`).
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -20,17 +20,17 @@ use crate::Result;
 use crate::crew::Worker;
 use crate::life::Life;
 use crate::lock::{Guard, Lock};
-use crate::shared::{Element, Keep, Shared};
+use crate::shared::{Element, KeepAlive, Shared};
 use crate::turn::{Owned, Turn};
 
 /// An array that all workers can reach.
 pub struct Array<T> {
     memory: Shared<T>,
     /// Keeps private memory.
-    _keep: Keep,
+    _keep: KeepAlive,
     /// Written between the arrival of all threads of a process and their leaving.
     owners: RwLock<Owners>,
-    holder: Holder,
+    holder: CrewHold,
 }
 
 /// Who owns the elements of an array.
@@ -47,7 +47,7 @@ enum Owners {
 
 /// Which crew works on an array, and what its threads have taken.
 #[derive(Default)]
-struct Holder {
+struct CrewHold {
     /// The crew's number.
     crew: AtomicU64,
     life: Mutex<Option<Arc<Life>>>,
@@ -55,7 +55,7 @@ struct Holder {
     taken: RwLock<Vec<AtomicU64>>,
 }
 
-impl Holder {
+impl CrewHold {
     /// Sees to it that this crew alone works on the array.
     ///
     /// # Panics
@@ -139,8 +139,8 @@ impl<T: Element> Array<T> {
     /// # Safety
     /// Nobody else makes slices of the memory, which is there for as long as `keep` or, without it, the
     /// process.
-    pub(crate) unsafe fn new(memory: Shared<T>, keep: Keep) -> Self {
-        Self { memory, _keep: keep, owners: RwLock::default(), holder: Holder::default() }
+    pub(crate) unsafe fn new(memory: Shared<T>, keep: KeepAlive) -> Self {
+        Self { memory, _keep: keep, owners: RwLock::default(), holder: CrewHold::default() }
     }
 
     /// How many elements there are.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::Result;
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::Memory;
 use crate::owned::Array;
 use crate::shared::Element;
@@ -32,8 +32,8 @@ pub trait Program: Sync {
     fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element>;
 
     /// The runs of the result, of `len` elements, that a worker owns. Together, the workers own everything.
-    fn owned(&self, who: Who, len: usize) -> Vec<Run> {
-        vec![Run::in_place(who.part(len))]
+    fn owned(&self, who: WorkerNumber, len: usize) -> Vec<ResultRun> {
+        vec![ResultRun::in_place(who.part(len))]
     }
 
     /// Writes the initial values of all that the worker owns, in all arrays. All workers make the call; it
@@ -66,14 +66,14 @@ pub trait Program: Sync {
 
 /// Neighbouring elements of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ResultRun {
     /// Where they are.
     pub range: Range<usize>,
     /// Where the first of them is if a single worker computes the result.
     pub reference: usize,
 }
 
-impl Run {
+impl ResultRun {
     /// Elements that are at the same place if a single worker computes the result.
     pub fn in_place(range: Range<usize>) -> Self {
         Self { reference: range.start, range }

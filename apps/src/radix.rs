@@ -12,7 +12,7 @@
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::{Memory, product};
 use crate::owned::{Array, Division};
 use crate::program::Program;
@@ -69,7 +69,7 @@ impl Radix {
     /// # Safety
     /// All workers are between the pass's barriers: they only read `from`, and write what this method writes
     /// in `to`.
-    unsafe fn scatter(&self, who: Who, pass: u32, counts: &[usize], from: &[u32], to: Shared<u32>) {
+    unsafe fn scatter(&self, who: WorkerNumber, pass: u32, counts: &[usize], from: &[u32], to: Shared<u32>) {
         let mut start = 0;
         let mut runs = Vec::with_capacity(DIGITS);
         for digit in 0..DIGITS {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::counter::Kind;
+use crate::counter::CounterKind;
 use crate::crew::Worker;
 use crate::dealt::Dealt;
 use crate::memory::{Memory, product};
@@ -36,7 +36,7 @@ pub struct Raytrace {
     size: usize,
     depth: usize,
     tile: usize,
-    queue: Kind,
+    queue: CounterKind,
     #[serde(skip)]
     out: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ impl Raytrace {
     ///
     /// # Errors
     /// If there are no pixels in the picture, or in a tile.
-    pub fn new(size: usize, depth: usize, tile: usize, queue: Kind) -> Result<Self> {
+    pub fn new(size: usize, depth: usize, tile: usize, queue: CounterKind) -> Result<Self> {
         match (size, tile) {
             (0, _) => Err(Error::Empty("--size")),
             (_, 0) => Err(Error::Empty("--tile")),

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::Result;
-use crate::crew::{Alone, Worker, run_crew};
+use crate::crew::{Sequential, Worker, run_crew};
 use crate::memory::Heap;
-use crate::program::{Program, Run};
+use crate::program::{Program, ResultRun};
 use crate::report::Timing;
 use crate::shared::Element;
 
@@ -43,7 +43,7 @@ pub(crate) struct Reference<T>(Vec<T>);
 impl<T: Element> Reference<T> {
     pub(crate) fn compute(program: &impl Program<Element = T>) -> Result<Self> {
         let mut arrays = program.allocate(1, &mut Heap)?;
-        run_crew(&Alone, 1, false, |worker| work(program, worker, &arrays, 1, None))?;
+        run_crew(&Sequential, 1, false, |worker| work(program, worker, &arrays, 1, None))?;
         Ok(Self(program.result_mut(&mut arrays).whole().to_vec()))
     }
 
@@ -53,7 +53,7 @@ impl<T: Element> Reference<T> {
     }
 
     /// Whether the `runs` of a result have the same bits as here.
-    pub(crate) fn equals<'a>(&self, result: impl Fn(Range<usize>) -> &'a [T], runs: &[Run]) -> bool
+    pub(crate) fn equals<'a>(&self, result: impl Fn(Range<usize>) -> &'a [T], runs: &[ResultRun]) -> bool
     where
         T: 'a,
     {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What a rank did for coherence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Cost {
+pub struct CoherenceCost {
     /// Seconds in the memory barrier's first part: waiting for all ranks.
     pub sync: f64,
     /// Seconds in its second part: finding and sending what changed.
@@ -62,7 +62,7 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-impl Cost {
+impl CoherenceCost {
     /// What was added to `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Cost {
     }
 }
 
-impl std::ops::Add for Cost {
+impl std::ops::Add for CoherenceCost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -101,7 +101,7 @@ pub struct Timing {
     /// Whether the result equals the sequential one, as far as was looked, if that was asked for.
     pub equal: Option<bool>,
     /// What it cost that there are other ranks.
-    pub cost: Cost,
+    pub cost: CoherenceCost,
 }
 
 /// Words of a [`Timing`] on its way to another rank.
@@ -139,7 +139,7 @@ impl Timing {
         let [seconds, sync, diff, update] = [seconds, sync, diff, update].map(f64::from_bits);
         let equal = if equal == 2 { None } else { Some(equal == 1) };
         let figures = std::array::from_fn(|at| figures[at]);
-        Self { seconds, equal, cost: Cost { sync, diff, update, faults, messages, bytes, figures } }
+        Self { seconds, equal, cost: CoherenceCost { sync, diff, update, faults, messages, bytes, figures } }
     }
 }
 
@@ -169,7 +169,7 @@ pub struct Report {
 #[derive(Clone, Debug)]
 struct Repetition {
     all: Timing,
-    ranks: Vec<Cost>,
+    ranks: Vec<CoherenceCost>,
 }
 
 /// One line of JSON. `P` adds the program's parameters.
@@ -191,7 +191,7 @@ struct Line<'a, P> {
     messages: u64,
     bytes: u64,
     figures: BTreeMap<&'static str, u64>,
-    per_rank: &'a [Cost],
+    per_rank: &'a [CoherenceCost],
 }
 
 /// The three parts of the memory barrier, in seconds: means over the ranks.
@@ -258,7 +258,7 @@ impl Report {
     /// If `out` takes no more.
     pub fn write_json(&self, out: &mut impl Write, parameters: &impl Serialize) -> io::Result<()> {
         for (repetition, Repetition { all, ranks }) in self.repetitions.iter().enumerate() {
-            let Cost { sync, diff, update, faults, messages, bytes, figures } = all.cost;
+            let CoherenceCost { sync, diff, update, faults, messages, bytes, figures } = all.cost;
             let mean = |sum: f64| sum / ranks.len() as f64;
             let line = Line {
                 setting: &self.setting,
@@ -282,9 +282,9 @@ impl Report {
     }
 }
 
-fn write_cost(out: &mut impl Write, rank: usize, cost: &Cost) -> io::Result<()> {
+fn write_cost(out: &mut impl Write, rank: usize, cost: &CoherenceCost) -> io::Result<()> {
     let [sync, diff, update] = [cost.sync, cost.diff, cost.update].map(|seconds| seconds * 1e3);
-    let Cost { faults, messages, bytes, .. } = cost;
+    let CoherenceCost { faults, messages, bytes, .. } = cost;
     write!(out, "  rank {rank}: barrier sync {sync:.3} ms, diff {diff:.3} ms, update {update:.3} ms; ")?;
     writeln!(out, "{faults} faults, {messages} messages, {bytes} bytes")
 }
@@ -300,7 +300,8 @@ mod tests {
 
     fn timing(seconds: f64, equal: Option<bool>) -> Timing {
         let figures = std::array::from_fn(|at| at as u64);
-        let cost = Cost { sync: 0.25, diff: 0.5, update: 1.0, faults: 1, messages: 2, bytes: 3, figures };
+        let cost =
+            CoherenceCost { sync: 0.25, diff: 0.5, update: 1.0, faults: 1, messages: 2, bytes: 3, figures };
         Timing { seconds, equal, cost }
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::crew::{Alone, run_crew};
+use crate::crew::{Sequential, run_crew};
 use crate::memory::Heap;
 use crate::options::{Mode, Options};
 use crate::program::Program;
@@ -46,7 +46,7 @@ fn run<P: Program>(program: &P, options: &Options) -> Result<Option<Report>> {
     };
     let reference = if options.check { Some(Reference::compute(program)?) } else { None };
     let mut arrays = program.allocate(threads, &mut Heap)?;
-    let timings = run_crew(&Alone, threads, options.pin, |worker| {
+    let timings = run_crew(&Sequential, threads, options.pin, |worker| {
         work(program, worker, &arrays, options.repeat.get(), reference.as_ref())
     })?;
     let setting = Setting { program: P::NAME, mode, threads, provider: None, engine: None };

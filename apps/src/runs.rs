@@ -66,7 +66,7 @@ impl<T: Element> LockedRuns<T> {
 mod tests {
     use super::*;
     use crate::crew::tests::within_a_minute;
-    use crate::crew::{Alone, run_crew};
+    use crate::crew::{Sequential, run_crew};
     use crate::memory::{Heap, Memory};
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
                 Division::new(6, 3, |run| Some(run * (run + 1) / 2..(run + 1) * (run + 2) / 2)).unwrap();
             let locks = Heap.locks(2).unwrap();
             let mut all = LockedRuns::<usize>::new(Heap.array(6).unwrap(), runs, locks);
-            run_crew(&Alone, 4, false, |worker| {
+            run_crew(&Sequential, 4, false, |worker| {
                 worker.turn(&[all.to_holders()])?;
                 for number in (0..300).map(|at| at % 3) {
                     let mut run = all.lock(worker, number)?;

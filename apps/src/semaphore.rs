@@ -7,9 +7,9 @@ use scash::runtime::Runtime;
 use crate::{Error, Result};
 
 /// A count that workers take from, and wait for while it is 0.
-pub struct Semaphore(Keeper);
+pub struct Semaphore(SemaphoreKind);
 
-enum Keeper {
+enum SemaphoreKind {
     Process(Arc<Count>),
     Job { runtime: &'static Runtime, number: u32 },
 }
@@ -23,12 +23,12 @@ struct Count {
 impl Semaphore {
     /// A semaphore of this process.
     pub fn of_process() -> Self {
-        Self(Keeper::Process(Arc::default()))
+        Self(SemaphoreKind::Process(Arc::default()))
     }
 
     /// The semaphore of that number, which the job has made.
     pub fn of_job(runtime: &'static Runtime, number: u32) -> Self {
-        Self(Keeper::Job { runtime, number })
+        Self(SemaphoreKind::Job { runtime, number })
     }
 
     /// Takes one from the count, when there is one. What was written before it was added is seen.
@@ -37,12 +37,12 @@ impl Semaphore {
     /// A rank is gone.
     pub fn take(&self) -> Result<()> {
         match &self.0 {
-            Keeper::Process(semaphore) => {
+            SemaphoreKind::Process(semaphore) => {
                 let count = semaphore.count.lock().unwrap_or_else(PoisonError::into_inner);
                 let wait = semaphore.more.wait_while(count, |count| *count == 0);
                 *wait.unwrap_or_else(PoisonError::into_inner) -= 1;
             }
-            Keeper::Job { runtime, number } => runtime.semaphore_wait(*number)?,
+            SemaphoreKind::Job { runtime, number } => runtime.semaphore_wait(*number)?,
         }
         Ok(())
     }
@@ -53,12 +53,12 @@ impl Semaphore {
     /// A rank is gone.
     pub fn add(&self, more: usize) -> Result<()> {
         match &self.0 {
-            Keeper::Process(semaphore) => {
+            SemaphoreKind::Process(semaphore) => {
                 *semaphore.count.lock().unwrap_or_else(PoisonError::into_inner) += more;
                 semaphore.more.notify_all();
             }
-            Keeper::Job { .. } if more == 0 => {}
-            Keeper::Job { runtime, number } => {
+            SemaphoreKind::Job { .. } if more == 0 => {}
+            SemaphoreKind::Job { runtime, number } => {
                 runtime.semaphore_post(*number, u32::try_from(more).map_err(|_| Error::TooLarge)?)?;
             }
         }
@@ -70,13 +70,13 @@ impl Semaphore {
 mod tests {
     use super::*;
     use crate::crew::tests::within_a_minute;
-    use crate::crew::{Alone, run_crew};
+    use crate::crew::{Sequential, run_crew};
 
     #[test]
     fn as_many_go_on_as_were_added() {
         within_a_minute(|| {
             let semaphore = Semaphore::of_process();
-            run_crew(&Alone, 4, false, |worker| {
+            run_crew(&Sequential, 4, false, |worker| {
                 if worker.who().index == 0 {
                     semaphore.add(2)?;
                     semaphore.add(0)?;

@@ -45,7 +45,7 @@ impl<T: Element, const N: usize> Element for [T; N] {
 }
 
 /// What keeps private memory, as long as it lives.
-pub type Keep = Option<Arc<dyn Send + Sync>>;
+pub type KeepAlive = Option<Arc<dyn Send + Sync>>;
 
 /// An array that all workers can reach.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::Memory;
 use crate::owned::{Array, Division};
 use crate::program::Program;
@@ -53,14 +53,14 @@ impl Shifting {
     }
 
     /// The part that a worker has in an iteration.
-    fn part(&self, who: Who, iteration: usize) -> Range<usize> {
+    fn part(&self, who: WorkerNumber, iteration: usize) -> Range<usize> {
         let index = (who.index + iteration / self.period) % who.count;
-        Who { index, ..who }.part(self.size)
+        WorkerNumber { index, ..who }.part(self.size)
     }
 
     /// All parts of an iteration.
     fn parts(&self, workers: usize, iteration: usize) -> Result<Division> {
-        let who = |index| Who { index, count: workers };
+        let who = |index| WorkerNumber { index, count: workers };
         Ok(Division::new(self.size, workers, |index| [self.part(who(index), iteration)])?)
     }
 }

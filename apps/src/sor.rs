@@ -16,10 +16,10 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::{Worker, WorkerNumber};
 use crate::memory::{Memory, product};
 use crate::owned::{Array, Division, View};
-use crate::program::{Program, Run};
+use crate::program::{Program, ResultRun};
 use crate::{Error, Result};
 
 /// The program, with its parameters.
@@ -61,13 +61,13 @@ impl Sor {
     }
 
     /// The inner rows that a worker owns.
-    fn inner(&self, who: Who) -> Range<usize> {
+    fn inner(&self, who: WorkerNumber) -> Range<usize> {
         let part = who.part(self.size);
         part.start + 1..part.end + 1
     }
 
     /// All rows that it owns; the frame's are 0 and `size + 1`.
-    fn rows(&self, who: Who) -> Range<usize> {
+    fn rows(&self, who: WorkerNumber) -> Range<usize> {
         let Range { start, end } = self.inner(who);
         let top = if who.index == 0 { 0 } else { start };
         let bottom = if who.index + 1 == who.count { self.size + 2 } else { end };
@@ -107,7 +107,7 @@ impl Program for Sor {
         let rows = self.size.checked_add(2).ok_or(Error::TooLarge)?;
         let len = product(&[2, rows, self.width()])?;
         let halves = memory.array(len)?;
-        let who = |index| Who { index, count: workers };
+        let who = |index| WorkerNumber { index, count: workers };
         let all = |index| COLOURS.map(|colour| self.elements(colour, self.rows(who(index))));
         let [red, black] = COLOURS.map(|colour| {
             Division::new(len, workers, |index| [self.elements(colour, self.inner(who(index)))])
@@ -124,8 +124,8 @@ impl Program for Sor {
         &mut arrays.halves
     }
 
-    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
-        COLOURS.map(|colour| Run::in_place(self.elements(colour, self.rows(who)))).to_vec()
+    fn owned(&self, who: WorkerNumber, _len: usize) -> Vec<ResultRun> {
+        COLOURS.map(|colour| ResultRun::in_place(self.elements(colour, self.rows(who)))).to_vec()
     }
 
     fn initialise(&self, worker: &mut Worker<'_>, grid: &Grid) -> Result<()> {

@@ -10,9 +10,9 @@ use crate::Result;
 use crate::shared::Shared;
 
 /// A word that all workers operate on, in each mode.
-pub struct Word(Keeper);
+pub struct Word(WordKind);
 
-enum Keeper {
+enum WordKind {
     Process(Arc<AtomicU64>),
     Job { runtime: &'static Runtime, word: Shared<usize> },
 }
@@ -20,12 +20,12 @@ enum Keeper {
 impl Word {
     /// A word of this process.
     pub fn of_process() -> Self {
-        Self(Keeper::Process(Arc::default()))
+        Self(WordKind::Process(Arc::default()))
     }
 
     /// A word of shared memory, which is used for nothing else.
     pub fn of_job(runtime: &'static Runtime, word: Shared<usize>) -> Self {
-        Self(Keeper::Job { runtime, word })
+        Self(WordKind::Job { runtime, word })
     }
 
     /// Adds to the word, and returns what it was before.
@@ -34,8 +34,8 @@ impl Word {
     /// A rank is gone.
     pub fn fetch_add(&self, number: u64) -> Result<u64> {
         match &self.0 {
-            Keeper::Process(word) => Ok(word.fetch_add(number, Ordering::Relaxed)),
-            Keeper::Job { runtime, word } => operate(runtime, *word, Rmw::Add(number)),
+            WordKind::Process(word) => Ok(word.fetch_add(number, Ordering::Relaxed)),
+            WordKind::Job { runtime, word } => operate(runtime, *word, Rmw::Add(number)),
         }
     }
 
@@ -45,8 +45,8 @@ impl Word {
     /// A rank is gone.
     pub fn set(&self, number: u64) -> Result<()> {
         match &self.0 {
-            Keeper::Process(word) => word.store(number, Ordering::Relaxed),
-            Keeper::Job { runtime, word } => drop(operate(runtime, *word, Rmw::Swap(number))?),
+            WordKind::Process(word) => word.store(number, Ordering::Relaxed),
+            WordKind::Job { runtime, word } => drop(operate(runtime, *word, Rmw::Swap(number))?),
         }
         Ok(())
     }

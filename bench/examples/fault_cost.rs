@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use scash::fault::{
-    Access, EngineError, FaultEngine, Handler, Kind, PAGE, Probe, Region, Verdict, install, open,
+    Access, EngineError, EngineKind, FaultEngine, Handler, PAGE, Probe, Region, Verdict, install, open,
 };
 
 /// What the handler works on, one for each engine.
@@ -84,7 +84,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(kind: Kind, index: u8, pages: u32) -> Result<Self, EngineError> {
+    fn new(kind: EngineKind, index: u8, pages: u32) -> Result<Self, EngineError> {
         let region = Arc::new(Region::anywhere(pages)?);
         let engine = open(kind, Arc::clone(&region))?;
         assert!(ENGINES[usize::from(index)].set(engine).is_ok());
@@ -219,7 +219,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("this machine, ns, median of {repetitions} (smallest)");
     table.print();
     let probe = Probe::run();
-    for (index, kind) in (0..).zip(Kind::ALL) {
+    for (index, kind) in (0..).zip(EngineKind::ALL) {
         if let Some(why) = &probe.engine(kind).missing {
             println!("{}: not here: {why}", kind.name());
             continue;

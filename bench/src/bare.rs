@@ -44,17 +44,17 @@ fn congestion() -> Congestion {
 
 /// An end of a connection. Whoever waits there spins.
 #[derive(Debug)]
-pub struct End(TcpStream);
+pub struct SocketEnd(TcpStream);
 
-impl End {
+impl SocketEnd {
     /// An end that sends without delay.
     ///
     /// # Errors
     /// The system does not make it so.
-    pub fn new(stream: TcpStream) -> Result<End> {
+    pub fn new(stream: TcpStream) -> Result<SocketEnd> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        Ok(End(stream))
+        Ok(SocketEnd(stream))
     }
 
     /// Writes `bytes`.
@@ -120,7 +120,7 @@ pub fn round_trip(length: u32, reply: usize) -> Result<f64> {
         let server = scope.spawn(move || -> Result<()> {
             cores::take(1, 2);
             let (mut request, answer) = ([0; REQUEST], vec![1; reply]);
-            let mut peer = End::new(listener.accept()?.0)?;
+            let mut peer = SocketEnd::new(listener.accept()?.0)?;
             for _ in 0..=length {
                 peer.receive(&mut request)?;
                 peer.send(&answer)?;
@@ -130,7 +130,7 @@ pub fn round_trip(length: u32, reply: usize) -> Result<f64> {
         let client = scope.spawn(move || -> Result<f64> {
             cores::take(0, 2);
             let mut answer = vec![0; reply];
-            let mut peer = End::new(connect(address)?)?;
+            let mut peer = SocketEnd::new(connect(address)?)?;
             let mut ask = || -> Result<()> {
                 peer.send(&[2; REQUEST])?;
                 peer.receive(&mut answer)
@@ -169,7 +169,7 @@ mod tests {
             for (stream, own) in [(here, 1), (there, 2)] {
                 scope.spawn(move || {
                     let mut into = vec![0; 16 << 20];
-                    End::new(stream).unwrap().exchange(&mut into, &vec![own; 16 << 20]).unwrap();
+                    SocketEnd::new(stream).unwrap().exchange(&mut into, &vec![own; 16 << 20]).unwrap();
                     assert!(into.iter().all(|byte| *byte == 3 - own));
                 });
             }

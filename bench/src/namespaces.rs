@@ -106,6 +106,22 @@ impl Namespaces {
         self.on(0, &format!("link set p{host} master br0"))
     }
 
+    /// Cuts the way between two hosts: what one of them sends to the other goes nowhere.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn part(&self, host: u32, other: u32) -> Result<(), Error> {
+        self.on(host, &format!("route add blackhole {}", address(other)))
+    }
+
+    /// Mends it again.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn join(&self, host: u32, other: u32) -> Result<(), Error> {
+        self.on(host, &format!("route del blackhole {}", address(other)))
+    }
+
     /// The processes of a host.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ pub struct Record {
     pub check: Option<String>,
     /// The parts of the memory barrier. This and what follows is 0 where memory is not shared.
     #[serde(default)]
-    pub barrier: Parts,
+    pub barrier: BarrierSeconds,
     /// Page faults taken.
     #[serde(default)]
     pub faults: u64,
@@ -46,7 +46,7 @@ pub struct Record {
 
 /// Seconds in each of the memory barrier's parts, over all barriers of the timed part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Parts {
+pub struct BarrierSeconds {
     /// Waiting for all ranks.
     pub sync: f64,
     /// Finding and sending what changed.

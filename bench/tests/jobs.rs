@@ -7,7 +7,7 @@ mod command;
 use std::process::Command;
 
 use command::{LIMIT, run, scash, text};
-use scash::fault::{Kind, choose};
+use scash::fault::{EngineKind, choose};
 use scash_bench::namespaces::Namespaces;
 use scash_bench::record::{Record, parse};
 use scash_bench::scale::trace::Laplace;
@@ -70,7 +70,7 @@ fn what_there_is_to_measure_where_ranks_share_frames_is_measured_and_the_rest_is
 /// no faults.
 #[test]
 fn every_engine_that_works_is_measured_alone_without_a_job() {
-    for kind in Kind::ALL.into_iter().filter(|kind| choose(Some(kind.name())).is_ok()) {
+    for kind in EngineKind::ALL.into_iter().filter(|kind| choose(Some(kind.name())).is_ok()) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scash-micro"));
         command.args(["engine", "--pages", "5", "--rounds", "2", "--json"]).env("SCASH_FAULT", kind.name());
         let output = command.output().unwrap();

@@ -2,14 +2,14 @@
 //! what is its own.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-use scash_apps::crew::Who;
+use scash_apps::crew::WorkerNumber;
 use scash_apps::laplace::Laplace;
 use scash_apps::lock::Lock;
 use scash_apps::lu::Lu;
 use scash_apps::memory::{Heap, Memory};
 use scash_apps::program::Program;
 use scash_apps::semaphore::Semaphore;
-use scash_apps::shared::{Element, Keep, Shared};
+use scash_apps::shared::{Element, KeepAlive, Shared};
 use scash_apps::word::Word;
 use scash_bench::scale::trace::{self, Op, Trace};
 use std::ops::Range;
@@ -39,7 +39,7 @@ fn written(trace: &dyn Trace, rank: u32, intervals: Range<u32>, array: usize) ->
 
 /// The bytes of the result that belong to a worker.
 fn owned(program: &impl Program, index: u32, count: u32) -> Vec<Range<u64>> {
-    let who = Who { index: index as usize, count: count as usize };
+    let who = WorkerNumber { index: index as usize, count: count as usize };
     let bytes = |at: usize| at as u64 * 8;
     let mut lengths = Lengths::default();
     let arrays = program.allocate(who.count, &mut lengths).unwrap();
@@ -57,7 +57,7 @@ struct Lengths {
 }
 
 impl Memory for Lengths {
-    fn memory<T: Element>(&mut self, len: usize) -> scash_apps::Result<(Shared<T>, Keep)> {
+    fn memory<T: Element>(&mut self, len: usize) -> scash_apps::Result<(Shared<T>, KeepAlive)> {
         self.bytes.push((len * size_of::<T>()) as u64);
         self.heap.memory(len)
     }

@@ -1,6 +1,6 @@
 //! The interface of an endpoint: what the DSM asks of a transport.
 
-use crate::Atomic;
+use crate::{Atomic, Result};
 use std::fmt;
 use std::time::Duration;
 
@@ -126,67 +126,7 @@ impl fmt::Debug for dyn Bytes + '_ {
     }
 }
 
-/// Why an operation failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The peer is dead or cut off.
-    #[error("rank {rank} is gone: {why}")]
-    Down {
-        /// Its rank.
-        rank: u32,
-        /// What showed it.
-        why: String,
-    },
-    /// The caller named a rank, segment or range that does not exist.
-    #[error("{0}")]
-    Invalid(String),
-    /// A peer sent what no correct peer sends.
-    #[error("rank {rank} broke the protocol: {why}")]
-    Protocol {
-        /// Its rank.
-        rank: u32,
-        /// What was wrong.
-        why: String,
-    },
-    /// A message is longer than the memory that was given for it. What is in that memory is not said.
-    #[error(
-        "a message of {len} bytes was to be received into memory of {room}: give it more, or receive it into memory of its own"
-    )]
-    TooLong {
-        /// Bytes of the message.
-        len: usize,
-        /// Bytes of the memory.
-        room: usize,
-    },
-    /// So much that handlers of active messages have sent to a rank waits to leave that no more is kept. The
-    /// message was not sent.
-    #[error(
-        "rank {rank} handles active messages more slowly than handlers here send it others: {held} bytes wait to leave, of {bound} that may (SCASH_MP_HELD); \
-         have handlers send less, or later"
-    )]
-    Full {
-        /// The rank that it was for.
-        rank: u32,
-        /// Bytes that wait to leave.
-        held: usize,
-        /// Bytes that may.
-        bound: usize,
-    },
-    /// The system refused something.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was being tried, and what the user can do.
-        what: String,
-        /// The system's answer.
-        source: std::io::Error,
-    },
-}
-
-/// Result of an operation of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
-
-/// A rank's door to all others.
+/// A rank's access to all others.
 ///
 /// All methods take `&self` and may be called by several threads, also from a signal handler that serves a
 /// *synchronous* fault of application code. So the common paths of `put`, `get`, `atomic`, `read_peer`,
@@ -272,8 +212,8 @@ pub unsafe trait Endpoint: Send + Sync {
     /// the word's width. The word is in the byte order of its owner's processor, as its owner's loads and
     /// stores are. For what is ordered, see guarantees 6 and 7. Several threads may operate at once.
     ///
-    /// After [`Error::Down`] from a peer that was lost during the call, the operation may or may not have
-    /// been executed; it was not executed twice.
+    /// After [`Down`](crate::Error::Down) from a peer that was lost during the call, the operation may or may
+    /// not have been executed; it was not executed twice.
     fn atomic(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64>;
 
     /// With [`Caps::DIRECT`] to that peer: calls `f` with the address of the peer's bytes, under guarantee 2
@@ -412,8 +352,8 @@ pub unsafe trait Endpoint: Send + Sync {
         None
     }
 
-    /// Takes a peer for gone from now on: calls that wait for it end with [`Error::Down`], and so do later
-    /// ones. `why` is for people.
+    /// Takes a peer for gone from now on: calls that wait for it end with [`Down`](crate::Error::Down), and
+    /// so do later ones. `why` is for people.
     fn give_up(&self, rank: u32, why: &str) {
         let _ = (rank, why);
     }

@@ -52,6 +52,7 @@ pub mod composite;
 pub mod conformance;
 pub mod descriptors;
 mod endpoint;
+mod error;
 mod exchange;
 pub mod forked;
 pub mod mem_exchange;
@@ -69,9 +70,9 @@ pub mod tcp;
 pub use atomic::{Atomic, Rmw};
 pub use board::{Board, Mark};
 pub use endpoint::{
-    Bytes, Caps, Endpoint, Error, Event, GetRange, LONGEST_HEAD, LocalSegment, PutRange, Result, SegmentId,
-    Traffic,
+    Bytes, Caps, Endpoint, Event, GetRange, LONGEST_HEAD, LocalSegment, PutRange, SegmentId, Traffic,
 };
+pub use error::{Error, Result};
 pub use exchange::Exchange;
 pub use renewable::Renewable;
 pub use secret::{Secret, SecretBytes, SecretText, wipe};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a rank waits for the others before it gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Contribution = (Vec<u8>, Vec<OwnedFd>);
 
@@ -89,7 +89,7 @@ impl Hub {
             self.changed.notify_all();
             return Ok(Arc::clone(&state.table));
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if state.round > round {
                 return Ok(Arc::clone(&state.table));

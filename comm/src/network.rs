@@ -44,9 +44,9 @@ pub trait Companion: Sync {
 
 /// No companion.
 #[derive(Clone, Copy, Debug)]
-pub struct Alone;
+pub struct NoCompanion;
 
-impl Companion for Alone {
+impl Companion for NoCompanion {
     fn has_news(&self) -> bool {
         false
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 /// It lies in a page of its own, which all clones share, is in no core dump, and is wiped when the last of
 /// them is dropped.
 #[derive(Clone)]
-pub struct Secret(Arc<Page>);
+pub struct Secret(Arc<SecretPage>);
 
 impl Secret {
     /// Bytes of a secret: 256 bits, which nobody guesses from recorded handshakes.
@@ -22,7 +22,7 @@ impl Secret {
 
     /// A new one.
     pub fn random() -> Result<Secret> {
-        let mut page = Page::new();
+        let mut page = SecretPage::new();
         getrandom::fill(page.bytes_mut()).map_err(|error| Error::Io {
             what: "drawing the job's secret from the system's random numbers".into(),
             source: std::io::Error::other(error.to_string()),
@@ -38,7 +38,7 @@ impl Secret {
 
     /// The same, which is nowhere else then: those bytes are wiped.
     pub fn taken_from(bytes: &mut [u8; Self::LENGTH]) -> Secret {
-        let mut page = Page::new();
+        let mut page = SecretPage::new();
         page.bytes_mut().copy_from_slice(bytes);
         wipe(bytes);
         Secret(Arc::new(page))
@@ -157,9 +157,9 @@ impl fmt::Debug for SecretBytes {
 }
 
 /// A page of the system, with a secret at its start.
-struct Page(MmapMut);
+struct SecretPage(MmapMut);
 
-impl Page {
+impl SecretPage {
     /// Of zeros.
     fn new() -> Self {
         let Ok(page) = MmapMut::map_anon(Secret::LENGTH) else {
@@ -179,7 +179,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for SecretPage {
     fn drop(&mut self) {
         wipe(self.bytes_mut());
     }

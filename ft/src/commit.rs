@@ -174,19 +174,19 @@ struct Queue {
 
 /// An input that does not fit the phase: the runtime told something that cannot have happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unexpected {
+pub struct UnexpectedInput {
     /// What was told.
     pub input: Input,
     phase: Phase,
 }
 
-impl fmt::Display for Unexpected {
+impl fmt::Display for UnexpectedInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a checkpoint cannot take {:?} while it is {:?}", self.input, self.phase)
     }
 }
 
-impl std::error::Error for Unexpected {}
+impl std::error::Error for UnexpectedInput {}
 
 /// A rank's side of all checkpoints of one incarnation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -224,7 +224,7 @@ impl Commit {
     }
 
     /// Takes an input. One that does not fit changes nothing.
-    pub fn take(&mut self, input: Input) -> Result<(), Unexpected> {
+    pub fn take(&mut self, input: Input) -> Result<(), UnexpectedInput> {
         let phase = match (self.phase, input) {
             (Phase::Parked, _) => Some(Phase::Parked),
             (_, Input::Failed(holder)) => (holder < self.holders).then(|| self.park()),
@@ -243,7 +243,7 @@ impl Commit {
             }
             _ => None,
         };
-        self.phase = phase.ok_or(Unexpected { input, phase: self.phase })?;
+        self.phase = phase.ok_or(UnexpectedInput { input, phase: self.phase })?;
         Ok(())
     }
 

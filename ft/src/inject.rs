@@ -41,15 +41,15 @@ mod point;
 mod tests;
 
 pub use chaos::chaos;
-pub use injector::{Act, Injector};
-pub use parse::{Wrong, parse, parse_list};
+pub use injector::{InjectedAction, Injector};
+pub use parse::{InvalidInjection, parse, parse_list};
 pub use point::Point;
 
 /// One thing that is to go wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Injection {
     /// What happens.
-    pub act: Act,
+    pub act: InjectedAction,
     /// The rank that it happens to; all ranks if none.
     pub rank: Option<u32>,
     /// Where.

@@ -34,7 +34,7 @@ pub const DEFAULT_MTBF: Duration = Duration::from_secs(24 * 3600);
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum IntervalPolicy {
     /// After so many barriers.
     Barriers(NonZeroU64),
     /// At the first barrier after so much time.
@@ -74,30 +74,31 @@ impl fmt::Display for NoPolicy {
 
 impl std::error::Error for NoPolicy {}
 
-impl FromStr for Policy {
+impl FromStr for IntervalPolicy {
     type Err = NoPolicy;
 
-    fn from_str(text: &str) -> Result<Policy, NoPolicy> {
+    fn from_str(text: &str) -> Result<IntervalPolicy, NoPolicy> {
         match text.split_once('=') {
-            None if text == "auto" => Ok(Policy::Auto),
-            Some(("every", number)) => {
-                number.parse().map(Policy::Barriers).map_err(|_| NoPolicy::Barriers(number.to_owned()))
-            }
+            None if text == "auto" => Ok(IntervalPolicy::Auto),
+            Some(("every", number)) => number
+                .parse()
+                .map(IntervalPolicy::Barriers)
+                .map_err(|_| NoPolicy::Barriers(number.to_owned())),
             Some(("seconds", number)) => time::scaled(number, 1_000_000_000)
                 .filter(|time| !time.is_zero())
-                .map(Policy::Time)
+                .map(IntervalPolicy::Time)
                 .ok_or_else(|| NoPolicy::Seconds(number.to_owned())),
             _ => Err(NoPolicy::Unknown(text.to_owned())),
         }
     }
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for IntervalPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Policy::Barriers(number) => write!(f, "every={number}"),
-            Policy::Time(time) => write!(f, "seconds={}", time.as_secs_f64()),
-            Policy::Auto => f.write_str("auto"),
+            IntervalPolicy::Barriers(number) => write!(f, "every={number}"),
+            IntervalPolicy::Time(time) => write!(f, "seconds={}", time.as_secs_f64()),
+            IntervalPolicy::Auto => f.write_str("auto"),
         }
     }
 }
@@ -131,7 +132,7 @@ pub fn parse_mtbf(text: &str) -> Result<Duration, NoMtbf> {
 /// One rank's judgement of when a checkpoint is due. It suffices that one rank finds so.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    policy: Policy,
+    policy: IntervalPolicy,
     mtbf: Duration,
     /// When the newest checkpoint ended, or the job, or its newest incarnation, began.
     last: Duration,
@@ -139,12 +140,12 @@ pub struct Interval {
     last_barriers: u64,
     /// What the newest checkpoint took.
     newest_cost: Duration,
-    cost: Cost,
+    cost: CheckpointCost,
 }
 
 /// What a checkpoint is expected to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cost {
+enum CheckpointCost {
     Unknown,
     /// The first one saved all memory; the others will save what changed.
     First,
@@ -153,32 +154,34 @@ enum Cost {
 
 impl Interval {
     /// A job that begins.
-    pub fn new(policy: Policy, mtbf: Duration) -> Interval {
+    pub fn new(policy: IntervalPolicy, mtbf: Duration) -> Interval {
         Interval {
             policy,
             mtbf,
             last: Duration::ZERO,
             last_barriers: 0,
             newest_cost: Duration::ZERO,
-            cost: Cost::Unknown,
+            cost: CheckpointCost::Unknown,
         }
     }
 
     /// Whether a checkpoint is due now, when so many barriers have been held.
     pub fn due(&self, now: Duration, barriers: u64) -> bool {
         match self.policy {
-            Policy::Barriers(number) => barriers.saturating_sub(self.last_barriers) >= number.get(),
-            Policy::Time(time) => now.saturating_sub(self.last) >= time,
-            Policy::Auto => now.saturating_sub(self.last) >= self.between(),
+            IntervalPolicy::Barriers(number) => barriers.saturating_sub(self.last_barriers) >= number.get(),
+            IntervalPolicy::Time(time) => now.saturating_sub(self.last) >= time,
+            IntervalPolicy::Auto => now.saturating_sub(self.last) >= self.between(),
         }
     }
 
     /// A checkpoint has ended now, when so many barriers had been held, and it took so long.
     pub fn took(&mut self, cost: Duration, now: Duration, barriers: u64) {
         self.cost = match self.cost {
-            Cost::Unknown => Cost::First,
-            Cost::First => Cost::Smoothed(cost),
-            Cost::Smoothed(old) => Cost::Smoothed((old.saturating_mul(3).saturating_add(cost)) / 4),
+            CheckpointCost::Unknown => CheckpointCost::First,
+            CheckpointCost::First => CheckpointCost::Smoothed(cost),
+            CheckpointCost::Smoothed(old) => {
+                CheckpointCost::Smoothed((old.saturating_mul(3).saturating_add(cost)) / 4)
+            }
         };
         self.newest_cost = cost;
         self.resumed(now, barriers);
@@ -194,8 +197,8 @@ impl Interval {
     /// The time without a checkpoint after the newest one, under `auto`.
     fn between(&self) -> Duration {
         let wanted = match self.cost {
-            Cost::Unknown | Cost::First => FIRST,
-            Cost::Smoothed(cost) => daly(cost, self.mtbf).min(LONGEST),
+            CheckpointCost::Unknown | CheckpointCost::First => FIRST,
+            CheckpointCost::Smoothed(cost) => daly(cost, self.mtbf).min(LONGEST),
         };
         let paid_off = self.newest_cost.saturating_mul(100 - LARGEST_SHARE) / LARGEST_SHARE;
         wanted.max(paid_off).max(SHORTEST)

@@ -61,7 +61,7 @@ pub struct RankStores {
 
 /// One thing for the coordinator to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum RecoveryAction {
     /// Copy an epoch of a rank's store from one holder to another: the slots that its index names, each to
     /// the slot of the same number, and the index. When these have arrived, write the mark.
     Copy {
@@ -92,11 +92,11 @@ pub enum Step {
 
 /// What the coordinator found, and what it does about it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Plan {
+pub struct RecoveryPlan {
     /// The incarnation to begin, and the epoch that it goes on from.
     pub base: Base,
     /// To be done in this order; the last is the start.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecoveryAction>,
 }
 
 /// The job cannot go on.
@@ -138,7 +138,7 @@ impl std::error::Error for Unrecoverable {}
 /// What a coordinator knows of restarts by itself. Without this, it could take the stores of a host that was
 /// left out for the newest there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Known {
+pub enum KnownRestart {
     /// It has just begun, and knows what the stores say.
     #[default]
     Nothing,
@@ -148,12 +148,14 @@ pub enum Known {
     Started(Base),
 }
 
-impl Known {
+impl KnownRestart {
     /// The coordinator is about to carry out a step.
-    pub fn begin(&mut self, step: &Step) {
+    pub fn begin(&mut self, step: &RecoveryAction) {
         match step {
-            Step::WriteBase { base, .. } if self.base() < Some(*base) => *self = Known::Begun(*base),
-            Step::Start { base } => *self = Known::Started(*base),
+            RecoveryAction::WriteBase { base, .. } if self.base() < Some(*base) => {
+                *self = KnownRestart::Begun(*base)
+            }
+            RecoveryAction::Start { base } => *self = KnownRestart::Started(*base),
             _ => {}
         }
     }
@@ -161,8 +163,8 @@ impl Known {
     /// The newest base record that it knows of.
     pub fn base(self) -> Option<Base> {
         match self {
-            Known::Nothing => None,
-            Known::Begun(base) | Known::Started(base) => Some(base),
+            KnownRestart::Nothing => None,
+            KnownRestart::Begun(base) | KnownRestart::Started(base) => Some(base),
         }
     }
 }
@@ -176,7 +178,7 @@ struct Newest {
 }
 
 /// What to do, from the stores of all ranks and what the coordinator knows by itself.
-pub fn plan(ranks: &[RankStores], known: Known) -> Result<Plan, Unrecoverable> {
+pub fn plan(ranks: &[RankStores], known: KnownRestart) -> Result<RecoveryPlan, Unrecoverable> {
     let newest = newest(ranks, known)?;
     let (base, epoch) = (newest.base, decide(ranks, newest)?);
     let mark = Mark { incarnation: base.incarnation, epoch };
@@ -189,25 +191,29 @@ pub fn plan(ranks: &[RankStores], known: Known) -> Result<Plan, Unrecoverable> {
         steps.extend(base_records(ranks, base));
     }
     steps.extend(base_records(ranks, next));
-    steps.push(Step::Start { base: next });
-    Ok(Plan { base: next, steps })
+    steps.push(RecoveryAction::Start { base: next });
+    Ok(RecoveryPlan { base: next, steps })
 }
 
 /// By rank, the hosts whose stores hold an epoch: those among which the coordinator chooses where a rank will
 /// run.
-pub fn hosts_with(ranks: &[RankStores], known: Known, epoch: Epoch) -> Result<Vec<Vec<u32>>, Unrecoverable> {
+pub fn hosts_with(
+    ranks: &[RankStores],
+    known: KnownRestart,
+    epoch: Epoch,
+) -> Result<Vec<Vec<u32>>, Unrecoverable> {
     let newest = newest(ranks, known)?;
     let holds = |store: &&Survivor| newest.is_held(store, epoch);
     let hosts = |rank: &RankStores| rank.survivors.iter().filter(holds).map(|store| store.host).collect();
     Ok(ranks.iter().map(hosts).collect())
 }
 
-fn newest(ranks: &[RankStores], known: Known) -> Result<Newest, Unrecoverable> {
+fn newest(ranks: &[RankStores], known: KnownRestart) -> Result<Newest, Unrecoverable> {
     let base = newest_base(ranks, known)?;
-    Ok(Newest { base, is_everywhere: known == Known::Started(base) })
+    Ok(Newest { base, is_everywhere: known == KnownRestart::Started(base) })
 }
 
-fn newest_base(ranks: &[RankStores], known: Known) -> Result<Base, Unrecoverable> {
+fn newest_base(ranks: &[RankStores], known: KnownRestart) -> Result<Base, Unrecoverable> {
     let stores = ranks.iter().flat_map(|rank| &rank.survivors).map(|store| store.base);
     let bases = stores.chain(known.base());
     let newest = bases.clone().max().unwrap_or_default();
@@ -257,22 +263,22 @@ impl Newest {
 }
 
 /// Copies that give each holder of a rank the epoch. Nothing is stored of the beginning.
-fn copies(number: u32, rank: &RankStores, newest: Newest, mark: Mark) -> Vec<Step> {
+fn copies(number: u32, rank: &RankStores, newest: Newest, mark: Mark) -> Vec<RecoveryAction> {
     let holds = |store: &&Survivor| newest.is_held(store, mark.epoch);
     let source = rank.survivors.iter().find(holds).filter(|_| mark.epoch > Epoch(0));
     let Some(source) = source else { return Vec::new() };
     let has = |host: u32| rank.survivors.iter().filter(holds).any(|store| store.host == host);
     let lacking = rank.holders.iter().filter(|host| !has(**host));
-    lacking.map(|to| Step::Copy { rank: number, from: source.host, to: *to, mark }).collect()
+    lacking.map(|to| RecoveryAction::Copy { rank: number, from: source.host, to: *to, mark }).collect()
 }
 
 /// Base records for all holders that have another one.
-fn base_records(ranks: &[RankStores], base: Base) -> Vec<Step> {
+fn base_records(ranks: &[RankStores], base: Base) -> Vec<RecoveryAction> {
     let mut steps = Vec::new();
     for (number, rank) in (0..).zip(ranks) {
         let has = |host: u32| rank.survivors.iter().any(|store| store.host == host && store.base == base);
         let lacking = rank.holders.iter().filter(|host| !has(**host));
-        steps.extend(lacking.map(|host| Step::WriteBase { rank: number, host: *host, base }));
+        steps.extend(lacking.map(|host| RecoveryAction::WriteBase { rank: number, host: *host, base }));
     }
     steps
 }

@@ -1,7 +1,8 @@
 //! hello: ranks write parts of one array, and read all of it.
 //!
 //! Each rank owns a part of a `Partition`, which it writes as a slice. `publish` is a memory barrier: after
-//! it, every rank reads what all ranks have written.
+//! it, every rank reads what all ranks have written. A program of one rank does the same without a launcher,
+//! and has the whole array.
 
 #![expect(clippy::print_stdout, reason = "that is what it is for")]
 

@@ -11,8 +11,7 @@ use std::ops::Range;
 
 const LIMIT: u32 = 100_000;
 const SHORT: u32 = 1000;
-/// So many ranges are short after halving all numbers.
-const MOST: usize = 128;
+const MOST: usize = 128; // so many ranges are short after halving all numbers
 
 /// Values in shared memory are plain bytes: no pointers, no padding, no `Vec`.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -63,7 +62,6 @@ fn main() -> Result<()> {
     let mut dsm = Dsm::init()?;
     let first = Queue { count: 1, working: dsm.size(), tasks: [[0, LIMIT]; MOST] };
     let tasks = Tasks { queue: dsm.mutex(first)?, changed: dsm.condvar()? };
-
     let mut primes = 0;
     while let Some(mut task) = tasks.take(&dsm)? {
         while task.len() > SHORT as usize {

@@ -1,7 +1,8 @@
 //! reduction: each rank has a number, and all get the sum.
 //!
 //! Ranks compute strips of the area below 4 / (1 + x^2), which is pi. `reduce` makes one number of those of
-//! all ranks, with the same bits everywhere. No shared memory is needed.
+//! all ranks, with the same bits at every rank and in every run. No shared memory is needed, and no lock.
+//! Any number of ranks is right.
 
 #![expect(clippy::print_stdout, reason = "that is what it is for")]
 

@@ -13,7 +13,7 @@ use fault_support::{
     DONE, case, engines, expect_success, killed_with_each_engine, read, start, test_process,
     with_each_engine, world, write,
 };
-use scash::fault::{Access, Kind, PAGE, Region, Serve, Verdict, install};
+use scash::fault::{Access, EngineKind, PAGE, Region, Serve, Verdict, install};
 
 /// The address that the program's own handler is to see.
 static EXPECTED: AtomicUsize = AtomicUsize::new(0);
@@ -62,7 +62,7 @@ fn exit(code: i32) -> ! {
 }
 
 /// With the engine's signal on its default action, as a C program has it.
-fn start_with_default(kind: Kind, serve: Serve) {
+fn start_with_default(kind: EngineKind, serve: Serve) {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         set_action(signal, libc::SIG_DFL, 0, &[]);
     }
@@ -140,7 +140,7 @@ fn an_address_of_the_region_that_nobody_allocated_kills() {
         start_with_default(kind, refuse);
         read(world().app(2, 5));
     };
-    killed_with_each_engine("an_address_of_the_region_that_nobody_allocated_kills", body, Kind::signal);
+    killed_with_each_engine("an_address_of_the_region_that_nobody_allocated_kills", body, EngineKind::signal);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_thread_that_overflows_its_stack_dies() {
         let _ = std::thread::spawn(|| overflow(0)).join();
     };
     // Under mprotect there is no stack for the message of the Rust runtime, which then aborts.
-    let killer = |kind| if kind == Kind::Mprotect { libc::SIGSEGV } else { libc::SIGABRT };
+    let killer = |kind| if kind == EngineKind::Mprotect { libc::SIGSEGV } else { libc::SIGABRT };
     killed_with_each_engine("a_thread_that_overflows_its_stack_dies", body, killer);
 }
 
@@ -261,18 +261,18 @@ fn a_handler_of_the_program_that_repairs_its_fault_goes_on_doing_so() {
 
 #[test]
 fn a_handler_for_one_use_is_used_once() {
-    let body = |kind: Kind| {
+    let body = |kind: EngineKind| {
         set_action(kind.signal(), repair as *const () as usize, libc::SA_RESETHAND, &[]);
         std::mem::forget(start(kind, 4, serve).1);
         read(foreign(kind.signal()));
         read(foreign(kind.signal()));
     };
-    killed_with_each_engine("a_handler_for_one_use_is_used_once", body, Kind::signal);
+    killed_with_each_engine("a_handler_for_one_use_is_used_once", body, EngineKind::signal);
 }
 
 #[test]
 fn a_signal_that_is_ignored_kills_if_an_instruction_raises_it() {
-    let body = |kind: Kind| {
+    let body = |kind: EngineKind| {
         set_action(kind.signal(), libc::SIG_IGN, 0, &[]);
         std::mem::forget(start(kind, 4, serve).1);
         // SAFETY: sends a signal to this thread.
@@ -280,19 +280,23 @@ fn a_signal_that_is_ignored_kills_if_an_instruction_raises_it() {
         // Still here: a signal that is sent is ignored.
         read(foreign(kind.signal()));
     };
-    killed_with_each_engine("a_signal_that_is_ignored_kills_if_an_instruction_raises_it", body, Kind::signal);
+    killed_with_each_engine(
+        "a_signal_that_is_ignored_kills_if_an_instruction_raises_it",
+        body,
+        EngineKind::signal,
+    );
 }
 
 #[test]
 fn a_signal_that_is_sent_kills_by_default() {
-    let body = |kind: Kind| {
+    let body = |kind: EngineKind| {
         start_with_default(kind, serve);
         let process = std::process::id().cast_signed();
         // SAFETY: sends a signal to this process.
         unsafe { libc::kill(process, kind.signal()) };
         std::thread::sleep(std::time::Duration::from_secs(60));
     };
-    killed_with_each_engine("a_signal_that_is_sent_kills_by_default", body, Kind::signal);
+    killed_with_each_engine("a_signal_that_is_sent_kills_by_default", body, EngineKind::signal);
 }
 
 extern "C" fn check_mask(signal: i32) {
@@ -345,13 +349,13 @@ fn a_child_made_by_fork_has_no_region_and_dies_of_its_access() {
 fn there_is_one_handler_at_a_time_and_the_previous_action_comes_back() {
     let test = "there_is_one_handler_at_a_time_and_the_previous_action_comes_back";
     let body = || {
-        for kind in [Kind::Uffd, Kind::Mprotect, Kind::Mprotect, Kind::Uffd] {
+        for kind in [EngineKind::Uffd, EngineKind::Mprotect, EngineKind::Mprotect, EngineKind::Uffd] {
             let region = Region::anywhere(2).unwrap();
             let before = current_action(kind.signal());
             // SAFETY: `serve` asks the engine only; the handler goes before the region.
             let handler = unsafe { install(&region, kind, serve) }.unwrap();
             assert_ne!(current_action(kind.signal()), before);
-            for second in Kind::ALL {
+            for second in EngineKind::ALL {
                 // SAFETY: as above.
                 let error = unsafe { install(&region, second, serve) }.unwrap_err().to_string();
                 assert!(error.contains("one region a process"), "{error}");

@@ -7,7 +7,7 @@ mod fault_support;
 use std::sync::Arc;
 
 use fault_support::{Looker, case, engines, expect_success, read, start, with_each_engine, world, write};
-use scash::fault::{Access, EngineError, FaultEngine, Kind, PAGE, Probe, Region, Verdict, open};
+use scash::fault::{Access, EngineError, EngineKind, FaultEngine, PAGE, Probe, Region, Verdict, open};
 
 /// A little more than 1 GiB.
 const PAGES: u32 = (1 << 18) + 1000;
@@ -18,12 +18,12 @@ fn alternate(engine: &dyn FaultEngine) -> Result<(), EngineError> {
 
 #[test]
 fn uffd_protects_every_other_page_of_more_than_a_gibibyte() {
-    if !engines().contains(&Kind::Uffd) {
+    if !engines().contains(&EngineKind::Uffd) {
         return;
     }
     let body = || {
         let region = Arc::new(Region::anywhere(PAGES).unwrap());
-        let engine = open(Kind::Uffd, Arc::clone(&region)).unwrap();
+        let engine = open(EngineKind::Uffd, Arc::clone(&region)).unwrap();
         engine.map_zero(0..PAGES, Access::Write).unwrap();
         alternate(engine.as_ref()).unwrap();
         let looker = Looker::new();
@@ -40,7 +40,7 @@ fn mprotect_says_that_mappings_ran_out_and_what_to_do() {
     let body = || {
         let limit = Probe::run().max_map_count.unwrap();
         let region = Arc::new(Region::anywhere(PAGES).unwrap());
-        let engine = open(Kind::Mprotect, Arc::clone(&region)).unwrap();
+        let engine = open(EngineKind::Mprotect, Arc::clone(&region)).unwrap();
         engine.map_zero(0..PAGES, Access::Write).unwrap();
         let outcome = alternate(engine.as_ref());
         if limit > u64::from(PAGES) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fault_support::{Looker, with_each_engine};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use scash::fault::{Access, FaultEngine, Kind, PAGE, Region, open};
+use scash::fault::{Access, EngineKind, FaultEngine, PAGE, Region, open};
 
 const PAGES: u32 = 20;
 
@@ -61,7 +61,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: EngineKind) -> Self {
         let region = Arc::new(Region::anywhere(PAGES).unwrap());
         let engine = open(kind, Arc::clone(&region)).unwrap();
         Self { region, engine, looker: Looker::new(), model: [Page::default(); PAGES as usize] }

@@ -8,7 +8,7 @@ mod fault_support;
 use std::sync::Arc;
 
 use fault_support::{case, drop_privileges, engines, expect_success, is_root};
-use scash::fault::{Access, FaultEngine, Kind, Probe, Region, choose, open};
+use scash::fault::{Access, EngineKind, FaultEngine, Probe, Region, choose, open};
 
 /// One instruction of a filter.
 fn step(code: u32, yes: u8, no: u8, k: u32) -> libc::sock_filter {
@@ -50,11 +50,11 @@ fn where_userfaultfd_is_refused_mprotect_is_chosen_and_the_reason_is_told() {
             assert!(why.contains(part), "{why}");
         }
         assert!(!probe.tracking.is_there());
-        assert_eq!(choose(None).unwrap(), Kind::Mprotect);
+        assert_eq!(choose(None).unwrap(), EngineKind::Mprotect);
         let error = choose(Some("uffd")).unwrap_err().to_string();
         assert!(error.contains("SCASH_FAULT=uffd") && error.contains("seccomp"), "{error}");
         let region = Arc::new(Region::anywhere(1).unwrap());
-        assert!(open(Kind::Uffd, region).is_err());
+        assert!(open(EngineKind::Uffd, region).is_err());
     };
     let test = "where_userfaultfd_is_refused_mprotect_is_chosen_and_the_reason_is_told";
     case(test, "nobody", body, expect_success);
@@ -70,7 +70,7 @@ fn the_device_serves_where_the_system_call_is_refused() {
     let body = || {
         refuse_userfaultfd();
         assert_eq!(Probe::run().uffd.missing, None);
-        assert_eq!(choose(None).unwrap(), Kind::Uffd);
+        assert_eq!(choose(None).unwrap(), EngineKind::Uffd);
     };
     case("the_device_serves_where_the_system_call_is_refused", "root", body, expect_success);
 }
@@ -88,7 +88,7 @@ fn where_the_scan_is_missing_writes_are_not_tracked_and_nothing_else_changes() {
         let why = probe.tracking.missing.unwrap();
         assert!(why.contains("PAGEMAP_SCAN") && why.contains("6.7"), "{why}");
         assert_eq!(probe.uffd.missing, None);
-        let engine = open(Kind::Uffd, Arc::new(Region::anywhere(4).unwrap())).unwrap();
+        let engine = open(EngineKind::Uffd, Arc::new(Region::anywhere(4).unwrap())).unwrap();
         check_untracked(engine.as_ref());
     };
     let test = "where_the_scan_is_missing_writes_are_not_tracked_and_nothing_else_changes";
@@ -103,13 +103,13 @@ const RESUME: u32 = 0xc020_aa07;
 #[test]
 fn memory_that_runs_out_is_named_with_the_pages_and_with_what_to_do() {
     let test = "memory_that_runs_out_is_named_with_the_pages_and_with_what_to_do";
-    if !engines().contains(&Kind::Uffd) {
+    if !engines().contains(&EngineKind::Uffd) {
         return;
     }
     for (name, call, has_frames) in [("copy", COPY, false), ("zero", ZERO, false), ("resume", RESUME, true)] {
         for errno in [libc::ENOMEM, libc::ENOSPC] {
             let body = || {
-                let engine = open(Kind::Uffd, Arc::new(Region::anywhere(4).unwrap())).unwrap();
+                let engine = open(EngineKind::Uffd, Arc::new(Region::anywhere(4).unwrap())).unwrap();
                 refuse(24, call, errno);
                 // There is no call for zeroes that may only be read.
                 let access = if call == COPY { Access::Read } else { Access::Write };
@@ -127,7 +127,7 @@ fn memory_that_runs_out_is_named_with_the_pages_and_with_what_to_do() {
 #[test]
 fn mappings_that_run_out_are_named_with_the_setting_that_allows_more() {
     let body = || {
-        let engine = open(Kind::Mprotect, Arc::new(Region::anywhere(4).unwrap())).unwrap();
+        let engine = open(EngineKind::Mprotect, Arc::new(Region::anywhere(4).unwrap())).unwrap();
         refuse(0, u32::try_from(libc::SYS_mprotect).unwrap(), libc::ENOMEM);
         let error = engine.map(1..3, Access::Read).unwrap_err().to_string();
         for words in ["pages 1..3", "vm.max_map_count", "sysctl", "SCASH_FAULT=uffd"] {
@@ -140,7 +140,7 @@ fn mappings_that_run_out_are_named_with_the_setting_that_allows_more() {
 
 #[test]
 fn mprotect_does_not_track() {
-    let engine = open(Kind::Mprotect, Arc::new(Region::anywhere(4).unwrap())).unwrap();
+    let engine = open(EngineKind::Mprotect, Arc::new(Region::anywhere(4).unwrap())).unwrap();
     check_untracked(engine.as_ref());
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use fault_support::{Looker, World, case, drop_privileges, expect_success, read, start, write};
-use scash::fault::{Access, FaultEngine, Kind, PAGE, Probe, Verdict};
+use scash::fault::{Access, EngineKind, FaultEngine, PAGE, Probe, Verdict};
 
 const PAGES: u32 = 64;
 /// The pages that are tracked: cuts the view in three.
@@ -22,7 +22,7 @@ fn on_tracked_pages(test: &str, body: fn(&'static World)) {
         return;
     }
     let body = || {
-        let (world, _handler) = start(Kind::Uffd, PAGES, |_, _, _, _| Verdict::NotOurs);
+        let (world, _handler) = start(EngineKind::Uffd, PAGES, |_, _, _, _| Verdict::NotOurs);
         world.engine.map_zero(0..PAGES, Access::Write).unwrap();
         (0..PAGES).for_each(|page| write(world.app(page, 0), 1));
         assert!(world.engine.track_async(TRACKED).unwrap());
@@ -76,7 +76,7 @@ fn many_runs_are_all_reported() {
         const PAGES: u32 = 1000;
         // More runs than one call of the kernel returns.
         let region = std::sync::Arc::new(scash::fault::Region::anywhere(PAGES).unwrap());
-        let engine = scash::fault::open(Kind::Uffd, std::sync::Arc::clone(&region)).unwrap();
+        let engine = scash::fault::open(EngineKind::Uffd, std::sync::Arc::clone(&region)).unwrap();
         engine.map_zero(0..PAGES, Access::Write).unwrap();
         assert!(engine.track_async(0..PAGES).unwrap());
         for page in (0..PAGES).step_by(2) {

@@ -80,6 +80,29 @@ fn a_host_whose_agent_and_ranks_are_stopped_for_a_while_is_not_missed() {
 }
 
 #[test]
+fn a_host_whose_ranks_others_cannot_reach_is_left_out_though_its_agent_answers() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job(THREE));
+    let ended = laplace(&job, |front| {
+        // Host 3 has most cut links with one, as it has fewest ranks.
+        hosts.part(2, 3);
+        wait_for(&job, front, "host 10.77.0.3 is lost");
+        wait_for(&job, front, "copies of each checkpoint: 1, whole\n");
+        hosts.join(2, 3);
+        let mut rejoin = job.on(HERE, built("scash"));
+        rejoin.args(["rejoin", &front.to_string(), "10.77.0.3"]);
+        run(rejoin).succeeded();
+        wait_for(&job, front, "host 10.77.0.3 is there; ranks 3");
+    });
+    ended.said(&[
+        "host 10.77.0.3: its agent answers, and ranks of other hosts cannot reach its ranks",
+        "the connection between rank",
+        "`scash rejoin` takes it in again",
+        "host 10.77.0.3 is back",
+    ]);
+}
+
+#[test]
 fn without_heartbeats_a_host_that_is_cut_off_is_missed_by_its_ranks_or_after_a_while() {
     let Some(hosts) = Hosts::new(3) else { return };
     let job = replicas(hosts.job(THREE)).options("--heartbeat off");

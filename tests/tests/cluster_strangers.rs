@@ -118,13 +118,13 @@ fn strangers_at_its_port_do_not_harm_a_job() {
 }
 
 #[test]
-fn a_job_that_runs_has_no_door() {
+fn nobody_can_connect_to_a_job_that_runs() {
     for kind in kinds() {
-        let ended = kind.job(3).run(Path::new(env!("CARGO_BIN_EXE_doors")), &[]);
+        let ended = kind.job(3).run(Path::new(env!("CARGO_BIN_EXE_listeners")), &[]);
         ended.succeeded();
         // The line to the launcher, and three connections to each of two others.
         let sockets = if kind.provider == "tcp" { 7 } else { 1 };
-        let expected = format!("has {sockets} sockets and these doors: []");
+        let expected = format!("has {sockets} sockets, of which these listen or have a name: []");
         assert!(ended.lines(3).iter().all(|line| line.ends_with(&expected)), "{ended}");
     }
 }

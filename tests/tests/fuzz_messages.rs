@@ -5,7 +5,7 @@
 
 use scash_proto::copyset::CopyMode;
 use scash_proto::diff::{Changes, Diff};
-use scash_proto::races::Testimony;
+use scash_proto::races::WriteTraces;
 
 use scash_proto::wire::reduce::Direction;
 use scash_proto::wire::stall::{Activities, Activity, Relation};
@@ -82,7 +82,7 @@ fn batch() -> Vec<u8> {
 }
 
 /// `u32 meeting | u8 lost`, then a trace: `u32 page | u8 put | number | known | site | diff | old bytes`.
-fn testimony() -> Vec<u8> {
+fn write_traces() -> Vec<u8> {
     let diff = diff(false);
     let head = [6, 0, 0, 0, 0, 9, 0, 0, 0, 0, 2, 1, 3, 4, 4, b'm', b'a', b'i', b'n'];
     [&head[..], &[u8::try_from(diff.len()).unwrap()], &diff, &[0; 40]].concat()
@@ -95,7 +95,7 @@ fn messages() -> Vec<Vec<u8>> {
     let activity = Activity { who: 7, relation: Relation::Awaits, object: 70_000 };
     let activities = Activities { meets: Some(Purpose([1, 2, 3, 4])), threads: vec![activity; 3] };
     let parcel = Parcel { meeting: 4, home: Rank(2) };
-    let mut all = vec![token(), control(), batch(), testimony(), diff(false), diff(true)];
+    let mut all = vec![token(), control(), batch(), write_traces(), diff(false), diff(true)];
     all.extend([reduce.encode(), StallMessage::Answer(activities).encode(), parcel.encode().to_vec()]);
     all.extend(syncs());
     all
@@ -120,7 +120,7 @@ fn read(bytes: &[u8]) -> usize {
     check!(SyncMessage::decode, SyncMessage::encode);
     check!(ReduceMessage::decode, ReduceMessage::encode);
     check!(StallMessage::decode, StallMessage::encode);
-    passes += usize::from(Testimony::decode(Rank(1), PAGES, bytes).is_ok());
+    passes += usize::from(WriteTraces::decode(Rank(1), PAGES, bytes).is_ok());
     let merge = |diff: &[u8]| Diff::parse(diff).map(|diff| diff.apply(&mut [1; 4096])).is_ok();
     let merged =
         PageBatch::read(bytes).map(|(_, pages)| pages.flatten().filter(|&(_, diff)| merge(diff)).count());

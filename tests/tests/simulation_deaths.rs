@@ -272,7 +272,7 @@ fn a_small_job_goes_on_if_somebody_dies_at_any_step_of_a_restart() {
 
 /// Hosts that are soon taken for lost, whose ranks live on for a while, and that soon come back.
 const NERVOUS: Network =
-    Network { slow: 0, slowness: 1, cuts: 100, patience: 20, ghosts: 600, back: 100, back_after: 40 };
+    Network { slow: 0, slowness: 1, cuts: 100, timeout: 20, ghosts: 600, back: 100, back_after: 40 };
 
 #[test]
 fn a_small_job_goes_on_if_hosts_lose_each_other_at_any_step_and_again_as_they_come_back() {
@@ -313,7 +313,7 @@ fn a_planted_race_is_found_whoever_dies() {
 }
 
 /// Seeds at most until a mistake is found.
-const PATIENCE: u64 = 3_000;
+const SEEDS_TRIED: u64 = 3_000;
 
 /// Mistakes that need hosts which lose each other.
 const BETWEEN_HOSTS: [Mistake; 6] = [
@@ -360,7 +360,7 @@ fn mistakes_of_ranks_stores_and_coordinators_are_found() {
         NewSearch,
     ];
     for mistake in all.into_iter().chain(BETWEEN_HOSTS) {
-        let found = (0..PATIENCE).find_map(|seed| shows(mistake, seed));
+        let found = (0..SEEDS_TRIED).find_map(|seed| shows(mistake, seed));
         println!("{mistake:?}: {}", found.unwrap_or_else(|| panic!("{mistake:?} is not found")));
     }
 }

@@ -9,7 +9,7 @@ use scash_apps::nas::Kernel;
 use scash_apps::nas::report::{Setting, write_json, write_text};
 use scash_apps::npb::Class;
 use scash_apps::{Error, Result};
-use scash_messages::{Messages, Over, Spoiled, join};
+use scash_messages::{MessageLibrary, Messages, Spoiled, join};
 use scash_mp::Options;
 
 /// Kernels of the NAS Parallel Benchmarks on message passing.
@@ -31,7 +31,7 @@ struct Arguments {
     /// What messages travel over: `scash`, or `mpi:` and the path of a shim that was compiled for an MPI
     /// library
     #[arg(long, value_name = "M", default_value = "scash")]
-    messages: Over,
+    messages: MessageLibrary,
 
     /// Make some bits of messages wrong: the result must not be verified then
     #[arg(long, hide = true)]
@@ -66,8 +66,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
 fn repeat(arguments: &Arguments, messages: &dyn Messages) -> Result<bool> {
     let Arguments { kernel, class, .. } = *arguments;
     let mode = match arguments.messages {
-        Over::Scash => "scash",
-        Over::Mpi(_) => "mpi",
+        MessageLibrary::Scash => "scash",
+        MessageLibrary::Mpi(_) => "mpi",
     };
     let setting = Setting { program: "nas", mode, threads: 1, ranks: messages.size(), kernel, class };
     let mut verified = true;

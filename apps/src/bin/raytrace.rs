@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use scash_apps::counter::Kind;
+use scash_apps::counter::CounterKind;
 use scash_apps::options::Options;
 use scash_apps::raytrace::Raytrace;
 use scash_apps::run::main as run;
@@ -27,7 +27,7 @@ struct Arguments {
 
     /// How workers take tiles
     #[arg(long, value_name = "KIND", default_value = "lock")]
-    queue: Kind,
+    queue: CounterKind,
 
     /// Write the picture to this file, as a portable pixmap
     #[arg(long, value_name = "FILE")]

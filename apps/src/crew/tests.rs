@@ -21,7 +21,7 @@ pub(crate) fn within_a_minute(test: impl FnOnce() + Send + 'static) {
 fn parts_follow_one_another_and_differ_by_one_at_most() {
     for (len, count) in [(0, 1), (0, 3), (2, 5), (7, 3), (9, 3), (usize::MAX, 7)] {
         let mut end = 0;
-        for who in Who::all(count) {
+        for who in WorkerNumber::all(count) {
             let part = who.part(len);
             assert!(part.start == end && part.len().abs_diff(len / count) <= 1, "{len}, {who:?}: {part:?}");
             end = part.end;
@@ -36,7 +36,7 @@ fn no_thread_leaves_a_barrier_before_all_have_arrived() {
         for count in [1, 2, 5] {
             let arrived = AtomicUsize::new(0);
             let rounds = 200;
-            run_crew(&Alone, count, false, |worker| {
+            run_crew(&Sequential, count, false, |worker| {
                 for round in 1..=rounds {
                     arrived.fetch_add(1, Ordering::Relaxed);
                     worker.barrier()?;
@@ -52,14 +52,14 @@ fn no_thread_leaves_a_barrier_before_all_have_arrived() {
 
 #[test]
 fn results_come_in_the_order_of_the_workers() {
-    let indices = run_crew(&Alone, 4, false, |worker| Ok(worker.who().index)).unwrap();
+    let indices = run_crew(&Sequential, 4, false, |worker| Ok(worker.who().index)).unwrap();
     assert_eq!(indices, [0, 1, 2, 3]);
 }
 
 #[test]
 fn nobody_waits_for_a_worker_that_failed() {
     within_a_minute(|| {
-        let outcome = run_crew(&Alone, 3, false, |worker| match worker.who().index {
+        let outcome = run_crew(&Sequential, 3, false, |worker| match worker.who().index {
             1 => Err(Error::TooLarge),
             _ => worker.barrier(),
         });
@@ -83,8 +83,8 @@ impl Job for Once {
         if self.0.fetch_add(1, Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::TooLarge) }
     }
 
-    fn cost(&self) -> Cost {
-        Cost { faults: 7, ..Cost::default() }
+    fn cost(&self) -> CoherenceCost {
+        CoherenceCost { faults: 7, ..CoherenceCost::default() }
     }
 }
 
@@ -95,7 +95,7 @@ fn the_ranks_meet_once_for_all_threads_of_a_rank_which_fail_together() {
             worker.barrier()?;
             Ok((worker.who(), worker.cost().faults))
         });
-        let who = |index| Who { index, count: 6 };
+        let who = |index| WorkerNumber { index, count: 6 };
         assert_eq!(outcomes.unwrap(), [(who(2), 7), (who(3), 0)]);
 
         let failure = run_crew(&Once(AtomicUsize::new(1)), 2, false, |worker| worker.barrier());
@@ -107,7 +107,7 @@ fn the_ranks_meet_once_for_all_threads_of_a_rank_which_fail_together() {
 #[should_panic(expected = "a bug in a worker")]
 fn nobody_waits_for_a_worker_that_panicked() {
     within_a_minute(|| {
-        let _ = run_crew(&Alone, 3, false, |worker| match worker.who().index {
+        let _ = run_crew(&Sequential, 3, false, |worker| match worker.who().index {
             1 => panic!("a bug in a worker"),
             _ => worker.barrier(),
         });
@@ -116,6 +116,6 @@ fn nobody_waits_for_a_worker_that_panicked() {
 
 #[test]
 fn more_threads_than_processors_share_the_pinned_ones() {
-    let processors = run_crew(&Alone, 3, true, |_| allowed_processors()).unwrap();
+    let processors = run_crew(&Sequential, 3, true, |_| allowed_processors()).unwrap();
     assert!(processors.iter().all(|allowed| allowed.len() == 1));
 }

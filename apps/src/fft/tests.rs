@@ -1,5 +1,5 @@
 use super::*;
-use crate::crew::{Alone, run_crew};
+use crate::crew::{Sequential, run_crew};
 use crate::memory::Heap;
 use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
@@ -11,7 +11,7 @@ fn input(size: usize) -> Vec<Complex> {
 fn transformed(input: &[Complex]) -> Vec<Complex> {
     let fft = Fft::new(input.len()).unwrap();
     let mut matrices = fft.allocate(1, &mut Heap).unwrap();
-    run_crew(&Alone, 1, false, |worker| {
+    run_crew(&Sequential, 1, false, |worker| {
         fft.initialise(worker, &matrices)?;
         worker.turn(&[matrices.input.to(&matrices.rows)])?;
         matrices.input.mine(worker).copy_from_slice(input);

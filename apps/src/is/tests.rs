@@ -1,5 +1,5 @@
 use super::*;
-use crate::crew::{Alone, run_crew};
+use crate::crew::{Sequential, run_crew};
 use crate::memory::Heap;
 use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
@@ -27,7 +27,7 @@ fn the_ranks_are_where_the_sorted_keys_change_their_values() {
 fn keys_are_the_same_in_whatever_parts_they_are_made() {
     let is = Is::new(Class::S);
     let whole: Vec<u32> = is.initial_keys(0..1000).collect();
-    let parts = Who::all(7).flat_map(|who| is.initial_keys(who.part(1000)));
+    let parts = WorkerNumber::all(7).flat_map(|who| is.initial_keys(who.part(1000)));
     assert_eq!(parts.collect::<Vec<u32>>(), whole);
     assert!(whole.iter().all(|&key| key < is.parameters.values));
 }
@@ -46,7 +46,7 @@ fn a_result_is_verified_by_all_its_tests_and_all_its_keys() {
     let is = Is::new(Class::S);
     let mut arrays = is.allocate(1, &mut Heap).unwrap();
     let set = |arrays: &Arrays, passed| {
-        run_crew(&Alone, 1, false, |worker| {
+        run_crew(&Sequential, 1, false, |worker| {
             is.initialise(worker, arrays)?;
             // All keys are 0; so all are up to any value.
             arrays.keys.mine(worker).fill(0);

@@ -5,7 +5,7 @@ use scash_mp::Op;
 
 use super::{Outcome, close, me, timed};
 use crate::Result;
-use crate::crew::Who;
+use crate::crew::WorkerNumber;
 use crate::ep::{BATCH, Sums, TOLERANCE, batches_of, published, sums};
 use crate::npb::Class;
 
@@ -17,7 +17,7 @@ const CHECKPOINTS: usize = 8;
 /// # Errors
 /// A rank is gone.
 pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
-    let who = Who { index: me(messages), count: messages.size() as usize };
+    let who = WorkerNumber { index: me(messages), count: messages.size() as usize };
     let batches = batches_of(class);
     let mut total = Sums::default();
     let seconds = timed(messages, || {
@@ -25,7 +25,7 @@ pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
         let part = who.part(batches);
         for index in 0..CHECKPOINTS {
             messages.checkpoint()?;
-            for at in (Who { index, count: CHECKPOINTS }).part(part.len()) {
+            for at in (WorkerNumber { index, count: CHECKPOINTS }).part(part.len()) {
                 own.iter_mut().zip(sums(part.start + at)).for_each(|(own, sum)| *own += sum);
             }
         }

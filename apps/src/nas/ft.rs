@@ -18,7 +18,7 @@ use scash_mp::Op;
 use super::{Kernel, Outcome, close, me, ranks, timed};
 use crate::Result;
 use crate::npb::{Class, Random};
-use lanes::Plan;
+use lanes::RowTransform;
 
 /// A complex number.
 type Complex = [f64; 2];
@@ -97,7 +97,7 @@ struct Equation<'a> {
     planes: Range<usize>,
     /// The lines along the third dimension of this rank, by the place that they have in a plane.
     lines: Range<usize>,
-    plans: [Plan; 3],
+    plans: [RowTransform; 3],
     /// Of each element in frequency, what it is multiplied by from one time to the next.
     decay: Vec<f64>,
     /// In frequency.
@@ -147,7 +147,7 @@ impl<'a> Equation<'a> {
             ranks,
             planes: part(grid.z),
             lines: part(grid.x * grid.y),
-            plans: [grid.x, grid.y, grid.z].map(Plan::new),
+            plans: [grid.x, grid.y, grid.z].map(RowTransform::new),
             decay: vec![0.0; grid.points() / ranks],
             spectrum: array(),
             here: array(),

@@ -10,7 +10,7 @@ use scash_mp::Op;
 
 use super::{Kernel, Outcome, all, me, rank, ranks, timed};
 use crate::Result;
-use crate::crew::Who;
+use crate::crew::WorkerNumber;
 use crate::is::class::{Parameters, TESTS};
 use crate::is::{ITERATIONS, Is, ranks_sort};
 use crate::npb::Class;
@@ -22,7 +22,7 @@ const TAG: u16 = 1;
 /// A rank's part of the problem.
 struct Sort<'a> {
     messages: &'a dyn Messages,
-    who: Who,
+    who: WorkerNumber,
     parameters: Parameters,
     /// How far a value is shifted to have its bucket's number.
     shift: u32,
@@ -47,7 +47,7 @@ struct Sort<'a> {
 /// More ranks than there are buckets, or one that is gone.
 pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
     let count = ranks(Kernel::Is, messages, |ranks| ranks <= BUCKETS, "1 to 1024 ranks")?;
-    let mut sort = Sort::new(class, messages, Who { index: me(messages), count });
+    let mut sort = Sort::new(class, messages, WorkerNumber { index: me(messages), count });
     // Once untimed, as NPB does: it makes the buffers.
     sort.iterate(1)?;
     sort.passed = 0;
@@ -62,7 +62,7 @@ pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
 }
 
 impl<'a> Sort<'a> {
-    fn new(class: Class, messages: &'a dyn Messages, who: Who) -> Self {
+    fn new(class: Class, messages: &'a dyn Messages, who: WorkerNumber) -> Self {
         let is = Is::new(class);
         let parameters = is.parameters();
         let keys: Vec<u32> = is.initial_keys(who.part(parameters.keys)).collect();
@@ -194,7 +194,7 @@ impl<'a> Sort<'a> {
 
     /// Whether no key of the rank before is greater than one of this rank's, and this rank's places follow.
     fn follows_the_rank_before(&self) -> Result<bool> {
-        let Who { index, count } = self.who;
+        let WorkerNumber { index, count } = self.who;
         let end =
             [self.mine.iter().max().copied().unwrap_or(self.first), self.before + rank(self.mine.len())];
         let mut last = [0; 2];

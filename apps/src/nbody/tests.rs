@@ -1,6 +1,6 @@
 use super::tree::Child;
 use super::*;
-use crate::crew::{Alone, run_crew};
+use crate::crew::{Sequential, run_crew};
 use crate::memory::Heap;
 use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
@@ -36,7 +36,7 @@ fn tree(places: &[[f64; 3]], order: impl Iterator<Item = usize> + Clone + Sync) 
     let mut cells: Locked<Cell> = memory.locked_in_groups(count, 3).unwrap();
     let used = memory.mutex().unwrap();
     *used.lock().unwrap() = ROOTS;
-    run_crew(&Alone, 1, false, |worker| {
+    run_crew(&Sequential, 1, false, |worker| {
         worker.turn(&[cells.to_holders()])?;
         let mut builder = Builder::new(worker, &cells, &used, Cube::around(places));
         order.clone().try_for_each(|body| builder.put(1, body))?;

@@ -2,14 +2,17 @@ use super::*;
 use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
 fn picture(size: usize, tile: usize) -> Raytrace {
-    Raytrace::new(size, 3, tile, Kind::Lock).unwrap()
+    Raytrace::new(size, 3, tile, CounterKind::Lock).unwrap()
 }
 
 #[test]
 fn threads_compute_what_one_worker_does_whatever_the_sizes() {
-    for (size, depth, tile, queue) in
-        [(1, 0, 1, Kind::Lock), (2, 3, 5, Kind::Atomic), (17, 1, 4, Kind::Lock), (40, 4, 7, Kind::Atomic)]
-    {
+    for (size, depth, tile, queue) in [
+        (1, 0, 1, CounterKind::Lock),
+        (2, 3, 5, CounterKind::Atomic),
+        (17, 1, 4, CounterKind::Lock),
+        (40, 4, 7, CounterKind::Atomic),
+    ] {
         agrees_on_any_number_of_threads(Raytrace::new(size, depth, tile, queue).unwrap());
     }
 }
@@ -46,6 +49,6 @@ fn a_picture_is_written_to_a_file_as_rows_of_pixels() {
 
 #[test]
 fn pictures_without_pixels_are_refused() {
-    assert!(matches!(Raytrace::new(0, 1, 1, Kind::Lock), Err(Error::Empty("--size"))));
-    assert!(matches!(Raytrace::new(9, 1, 0, Kind::Lock), Err(Error::Empty("--tile"))));
+    assert!(matches!(Raytrace::new(0, 1, 1, CounterKind::Lock), Err(Error::Empty("--size"))));
+    assert!(matches!(Raytrace::new(9, 1, 0, CounterKind::Lock), Err(Error::Empty("--tile"))));
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::crew::Who;
+use crate::crew::WorkerNumber;
 use crate::crew::tests::within_a_minute;
 
 /// What a single worker computes.
@@ -21,11 +21,12 @@ fn agrees<P: Program + std::fmt::Debug>(program: &P) {
     for count in 1..=9 {
         let mut arrays = program.allocate(count, &mut Heap).unwrap();
         let timings =
-            run_crew(&Alone, count, false, |worker| work(program, worker, &arrays, 2, Some(&reference)));
+            run_crew(&Sequential, count, false, |worker| work(program, worker, &arrays, 2, Some(&reference)));
         let equal = |timing: &Timing| timing.equal == Some(true);
         assert!(timings.unwrap().iter().flatten().all(equal), "{program:?} on {count} threads");
         let result = program.result_mut(&mut arrays).whole();
-        let everything: Vec<Run> = Who::all(count).flat_map(|who| program.owned(who, result.len())).collect();
+        let everything: Vec<ResultRun> =
+            WorkerNumber::all(count).flat_map(|who| program.owned(who, result.len())).collect();
         let owned: usize = everything.iter().map(|run| run.range.len()).sum();
         assert_eq!(owned, result.len(), "{program:?}: all of the result has an owner");
         assert!(reference.equals(|run| &result[run], &everything));
@@ -36,7 +37,7 @@ fn agrees<P: Program + std::fmt::Debug>(program: &P) {
 fn a_wrong_bit_anywhere_is_found() {
     let program = crate::laplace::Laplace::new(5, 2).unwrap();
     let reference = Reference::compute(&program).unwrap();
-    let everything = program.owned(Who::ALONE, 7 * 7);
+    let everything = program.owned(WorkerNumber::ALONE, 7 * 7);
     assert!(reference.equals(|run| &reference.as_slice()[run], &everything));
     for at in 0..7 * 7 {
         let mut wrong = reference.as_slice().to_vec();

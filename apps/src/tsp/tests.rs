@@ -1,5 +1,5 @@
 use super::*;
-use crate::crew::{Alone, run_crew};
+use crate::crew::{Sequential, run_crew};
 use crate::memory::Heap;
 use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
@@ -38,7 +38,7 @@ fn threads_compute_what_one_worker_does_whatever_the_sizes() {
 fn the_best_tour_visits_every_city_once_and_is_as_long_as_it_says() {
     let tsp = Tsp::new(9).unwrap();
     let arrays = tsp.allocate(3, &mut Heap).unwrap();
-    run_crew(&Alone, 3, false, |worker| {
+    run_crew(&Sequential, 3, false, |worker| {
         tsp.initialise(worker, &arrays)?;
         tsp.compute(worker, &arrays)
     })

@@ -116,10 +116,10 @@ pub trait Messages {
 /// An operation that was begun. It must be waited for: until then it uses memory.
 #[derive(Debug)]
 #[must_use = "an operation that nobody waits for is never known to be over"]
-pub struct Request(Begun);
+pub struct Request(StartedOperation);
 
 #[derive(Debug)]
-enum Begun {
+enum StartedOperation {
     Ours(scash_mp::Request),
     Mpi(u64),
 }
@@ -305,7 +305,7 @@ fn bytes_mut<T: Reducible>(data: &mut [T]) -> &mut [u8] {
 
 /// Over what messages travel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Over {
+pub enum MessageLibrary {
     /// scash, whose launcher has started this process.
     #[default]
     Scash,
@@ -313,13 +313,13 @@ pub enum Over {
     Mpi(PathBuf),
 }
 
-impl FromStr for Over {
+impl FromStr for MessageLibrary {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text.split_once(':') {
-            None if text == "scash" => Ok(Over::Scash),
-            Some(("mpi", path)) if !path.is_empty() => Ok(Over::Mpi(path.into())),
+            None if text == "scash" => Ok(MessageLibrary::Scash),
+            Some(("mpi", path)) if !path.is_empty() => Ok(MessageLibrary::Mpi(path.into())),
             _ => Err("`scash`, or `mpi:` and the path of a compiled shim".to_owned()),
         }
     }
@@ -338,10 +338,10 @@ pub enum Joined {
 ///
 /// # Errors
 /// Not started by a launcher, ranks that do not reach each other, or a shim that cannot be loaded.
-pub fn join(over: &Over, options: Options) -> Result<Joined> {
+pub fn join(over: &MessageLibrary, options: Options) -> Result<Joined> {
     match over {
-        Over::Scash => MessageJob::from_env(options).map(Joined::Scash),
-        Over::Mpi(shim) => Mpi::join(shim).map(Joined::Mpi),
+        MessageLibrary::Scash => MessageJob::from_env(options).map(Joined::Scash),
+        MessageLibrary::Mpi(shim) => Mpi::join(shim).map(Joined::Mpi),
     }
 }
 

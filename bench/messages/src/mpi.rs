@@ -3,7 +3,7 @@
 //!
 //! MPI itself ends the job at an error, with its own words; what the shim returns is looked at all the same.
 
-use crate::{Begun, Messages, Request};
+use crate::{Messages, Request, StartedOperation};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use scash_comm::{Error, Result};
 use scash_mp::{Collective, Element, Op, Reduction};
@@ -188,7 +188,7 @@ impl Messages for Mpi {
         let (len, to, mut request) = (int(len)?, self.peer(to)?, 0);
         // SAFETY: the caller's promise.
         check("a send", unsafe { (self.shim.start_send)(bytes, len, to, tag.into(), &raw mut request) })?;
-        Ok(Request(Begun::Mpi(request)))
+        Ok(Request(StartedOperation::Mpi(request)))
     }
 
     unsafe fn start_receive(&self, from: u32, tag: u16, into: *mut u8, len: usize) -> Result<Request> {
@@ -197,7 +197,7 @@ impl Messages for Mpi {
         check("a receive", unsafe {
             (self.shim.start_receive)(into, len, from, tag.into(), &raw mut request)
         })?;
-        Ok(Request(Begun::Mpi(request)))
+        Ok(Request(StartedOperation::Mpi(request)))
     }
 
     fn wait(&self, request: Request) -> Result<()> {
@@ -210,7 +210,7 @@ impl Messages for Mpi {
         let (request, mut over) = (own(request)?, 0);
         // SAFETY: the shim has given the request, which is given back only if it is not over.
         check("a test", unsafe { (self.shim.test)(request, &raw mut over) })?;
-        Ok(if over == 0 { Some(Request(Begun::Mpi(request))) } else { None })
+        Ok(if over == 0 { Some(Request(StartedOperation::Mpi(request))) } else { None })
     }
 
     unsafe fn play(&self, collective: &Collective, input: *const u8, output: *mut u8) -> Result<()> {
@@ -286,7 +286,7 @@ fn somewhere(input: *const u8, output: *mut u8) -> (*const u8, *mut u8) {
 
 fn own(request: Request) -> Result<u64> {
     match request.0 {
-        Begun::Mpi(request) => Ok(request),
-        Begun::Ours(_) => Err(Error::Invalid("a request of scash is none of MPI".to_owned())),
+        StartedOperation::Mpi(request) => Ok(request),
+        StartedOperation::Ours(_) => Err(Error::Invalid("a request of scash is none of MPI".to_owned())),
     }
 }

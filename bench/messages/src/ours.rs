@@ -1,6 +1,6 @@
 //! Over scash: nothing but other types of the same arguments.
 
-use crate::{Begun, Messages, Request};
+use crate::{Messages, Request, StartedOperation};
 use scash::runtime::MessageJob;
 use scash_comm::{Error, Result};
 use scash_mp::{Collective, Communicator};
@@ -51,26 +51,26 @@ impl<T: Ours> Messages for T {
     unsafe fn start_send(&self, to: u32, tag: u16, bytes: *const u8, len: usize) -> Result<Request> {
         // SAFETY: the caller's promise.
         let request = unsafe { self.communicator().start_send(to, tag.into(), bytes, len) }?;
-        Ok(Request(Begun::Ours(request)))
+        Ok(Request(StartedOperation::Ours(request)))
     }
 
     unsafe fn start_receive(&self, from: u32, tag: u16, into: *mut u8, len: usize) -> Result<Request> {
         // SAFETY: the caller's promise.
         let request = unsafe { self.communicator().start_receive(Some(from), Some(tag.into()), into, len) }?;
-        Ok(Request(Begun::Ours(request)))
+        Ok(Request(StartedOperation::Ours(request)))
     }
 
     fn wait(&self, request: Request) -> Result<()> {
         match request.0 {
-            Begun::Ours(request) => self.communicator().wait(request).map(drop),
-            Begun::Mpi(_) => Err(foreign()),
+            StartedOperation::Ours(request) => self.communicator().wait(request).map(drop),
+            StartedOperation::Mpi(_) => Err(foreign()),
         }
     }
 
     fn test(&self, request: Request) -> Result<Option<Request>> {
-        let Begun::Ours(mut request) = request.0 else { return Err(foreign()) };
+        let StartedOperation::Ours(mut request) = request.0 else { return Err(foreign()) };
         let over = self.communicator().test(&mut request)?;
-        Ok(if over.is_some() { None } else { Some(Request(Begun::Ours(request))) })
+        Ok(if over.is_some() { None } else { Some(Request(StartedOperation::Ours(request))) })
     }
 
     fn checkpoint(&self) -> Result<()> {

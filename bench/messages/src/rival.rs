@@ -73,7 +73,7 @@ impl Rival {
         Some(format!("{}: there is no {name} (Debian: apt-get install {packages})", self.name()))
     }
 
-    /// Compiles the shim into a directory; for [`Over::Mpi`](crate::Over::Mpi).
+    /// Compiles the shim into a directory; for [`MessageLibrary::Mpi`](crate::MessageLibrary::Mpi).
     ///
     /// # Errors
     /// What the compiler says.

@@ -4,7 +4,7 @@
 use scash_comm::mem_exchange::MemExchange;
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
 use scash_messages::rival::{Network, Rival};
-use scash_messages::{Over, every_call};
+use scash_messages::{MessageLibrary, every_call};
 use scash_mp::{Communicator, Options};
 use std::process::{Command, Output};
 
@@ -72,9 +72,9 @@ fn a_shim_that_is_none_is_an_error_that_names_it() {
 
 #[test]
 fn what_messages_travel_over_is_named() {
-    assert_eq!("scash".parse(), Ok(Over::Scash));
-    assert_eq!("mpi:/a/b.so".parse(), Ok(Over::Mpi("/a/b.so".into())));
+    assert_eq!("scash".parse(), Ok(MessageLibrary::Scash));
+    assert_eq!("mpi:/a/b.so".parse(), Ok(MessageLibrary::Mpi("/a/b.so".into())));
     for wrong in ["", "mpi", "mpi:", "pvm:/a"] {
-        assert!(wrong.parse::<Over>().unwrap_err().contains("`scash`, or `mpi:`"));
+        assert!(wrong.parse::<MessageLibrary>().unwrap_err().contains("`scash`, or `mpi:`"));
     }
 }

@@ -26,7 +26,8 @@ pub(crate) fn exchange(
     sends: &[Outgoing<'_>],
     meanwhile: impl FnOnce() -> crate::Result<()>,
 ) -> crate::Result<()> {
-    let mut begun = Begun { messages, requests: Vec::with_capacity(receives.len() + sends.len()) };
+    let mut begun =
+        PendingOperations { messages, requests: Vec::with_capacity(receives.len() + sends.len()) };
     for Incoming { from, tag, into } in receives {
         // SAFETY: the memory is borrowed until `begun` has waited for the operation, by a panic too.
         begun.requests.push(unsafe { messages.start_receive(*from, *tag, into.as_mut_ptr(), into.len()) }?);
@@ -40,12 +41,12 @@ pub(crate) fn exchange(
 }
 
 /// Operations that are waited for when this is dropped.
-struct Begun<'a> {
+struct PendingOperations<'a> {
     messages: &'a dyn Messages,
     requests: Vec<Request>,
 }
 
-impl Begun<'_> {
+impl PendingOperations<'_> {
     /// Waits for all; why the first of those failed that did.
     fn end(&mut self) -> Result<()> {
         let all: Vec<Result<()>> =
@@ -54,7 +55,7 @@ impl Begun<'_> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for PendingOperations<'_> {
     fn drop(&mut self) {
         // Whoever could be told has been.
         let _ = self.end();

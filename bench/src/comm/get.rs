@@ -5,7 +5,7 @@ use crate::record::{Figures, samples, timed};
 use crate::sockets::Sockets;
 use crate::{Error, Result};
 use scash::runtime::MessageJob;
-use scash_bench::bare::{End, HEAD, REQUEST};
+use scash_bench::bare::{HEAD, REQUEST, SocketEnd};
 use scash_bench::size;
 use scash_messages::{Joined, Messages};
 use scash_mp::Window;
@@ -71,7 +71,7 @@ impl Options {
     }
 
     /// A sample of requests and replies.
-    fn bare(&self, end: &mut End, rank: u32, len: usize) -> Result<f64> {
+    fn bare(&self, end: &mut SocketEnd, rank: u32, len: usize) -> Result<f64> {
         let (mut request, mut reply) = ([0; REQUEST], vec![0; HEAD + len]);
         let mut ask = || {
             if rank == 0 {

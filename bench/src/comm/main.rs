@@ -25,9 +25,9 @@ mod unposted;
 use clap::{Parser, Subcommand};
 use memory::Resident;
 use protocol::Protocol;
-use record::{Figures, Found};
+use record::{BenchResult, Figures};
 use scash_bench::cores;
-use scash_messages::{Joined, Messages, Over, join};
+use scash_messages::{Joined, MessageLibrary, Messages, join};
 use scash_mp::Thresholds;
 use sockets::Sockets;
 use std::ops::DerefMut;
@@ -41,11 +41,11 @@ use transfer::{Pair, Ranks};
 #[command(name = "scash-comm-bench", version, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 
     /// What carries the messages: `scash`, or `mpi:` and the path of a compiled shim
     #[arg(long, global = true, default_value = "scash")]
-    over: Over,
+    over: MessageLibrary,
 
     /// By which protocol scash sends them
     #[arg(long, global = true, value_enum, default_value_t)]
@@ -57,7 +57,7 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Command {
     Transfer(transfer::Options),
     /// The same on a bare TCP connection between the two ranks
     Sockets(transfer::Options),
@@ -130,27 +130,27 @@ impl Session {
         self.joined.messages()
     }
 
-    fn measure(&self, what: &What, before: Resident) -> Result<()> {
+    fn measure(&self, what: &Command, before: Resident) -> Result<()> {
         let messages = self.messages();
         match what {
-            What::Transfer(options) => self.transfer("transfer", &mut Ranks::of(messages)?, options),
-            What::Sockets(options) => self.transfer("sockets", &mut Sockets::connect(messages)?, options),
-            What::Get(options) => options.lengths.iter().try_for_each(|&len| {
+            Command::Transfer(options) => self.transfer("transfer", &mut Ranks::of(messages)?, options),
+            Command::Sockets(options) => self.transfer("sockets", &mut Sockets::connect(messages)?, options),
+            Command::Get(options) => options.lengths.iter().try_for_each(|&len| {
                 self.tell("get", &[("length", len)], || options.measure(&self.joined, len))
             }),
-            What::Barrier(options) => self.tell("barrier", &[], || options.measure(messages)),
-            What::AllToAll(options) => options.lengths.iter().try_for_each(|&len| {
+            Command::Barrier(options) => self.tell("barrier", &[], || options.measure(messages)),
+            Command::AllToAll(options) => options.lengths.iter().try_for_each(|&len| {
                 self.tell("all-to-all", &[("length", len)], || options.measure(messages, len))
             }),
-            What::Random(options) => self.tell("random", &[], || options.measure(&self.joined)),
-            What::Matching(options) => options.posted.iter().try_for_each(|&posted| {
+            Command::Random(options) => self.tell("random", &[], || options.measure(&self.joined)),
+            Command::Matching(options) => options.posted.iter().try_for_each(|&posted| {
                 self.tell("matching", &[("posted", posted.into())], || options.measure(messages, posted))
             }),
-            What::Overlap(options) => self.tell("overlap", &[("length", options.len)], || {
+            Command::Overlap(options) => self.tell("overlap", &[("length", options.len)], || {
                 options.measure(messages, &mut self.memory(options.len)?)
             }),
-            What::Memory => self.tell("memory", &[], || before.growth(messages)),
-            What::Hello => self.tell("hello", &[], || self.thresholds()),
+            Command::Memory => self.tell("memory", &[], || before.growth(messages)),
+            Command::Hello => self.tell("hello", &[], || self.thresholds()),
         }
     }
 
@@ -190,6 +190,6 @@ impl Session {
             return Ok(());
         }
         let (ranks, seconds) = (self.messages().size(), start.elapsed().as_secs_f64());
-        Found { mode, ranks, seconds, parameters, figures }.print(self.json)
+        BenchResult { mode, ranks, seconds, parameters, figures }.print(self.json)
     }
 }

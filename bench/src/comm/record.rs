@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use scash_bench::figures::Samples;
-use scash_bench::record::{Parts, Record};
+use scash_bench::record::{BarrierSeconds, Record};
 use scash_join::boot::vars;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -29,7 +29,7 @@ impl Figures {
 }
 
 /// What rank 0 has to tell.
-pub(crate) struct Found<'a> {
+pub(crate) struct BenchResult<'a> {
     /// What was measured,
     pub(crate) mode: &'a str,
     /// between how many ranks,
@@ -41,7 +41,7 @@ pub(crate) struct Found<'a> {
     pub(crate) figures: Figures,
 }
 
-impl Found<'_> {
+impl BenchResult<'_> {
     /// Prints one line, in one write.
     pub(crate) fn print(self, json: bool) -> Result<()> {
         let line = if json {
@@ -76,7 +76,7 @@ impl Found<'_> {
             engine: None,
             seconds: self.seconds,
             check: None,
-            barrier: Parts::default(),
+            barrier: BarrierSeconds::default(),
             faults: 0,
             messages: 0,
             bytes: 0,

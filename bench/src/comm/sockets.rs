@@ -2,7 +2,7 @@
 
 use crate::transfer::{Pair, two};
 use crate::{Error, Result};
-use scash_bench::bare::{self, End};
+use scash_bench::bare::{self, SocketEnd};
 use scash_messages::Messages;
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -14,7 +14,7 @@ const ADDRESS: usize = 64;
 /// One of two ranks that are connected.
 pub(crate) struct Sockets {
     rank: u32,
-    pub(crate) end: End,
+    pub(crate) end: SocketEnd,
 }
 
 impl Sockets {
@@ -38,7 +38,7 @@ impl Sockets {
             let address = String::from_utf8_lossy(&text).trim().parse::<SocketAddr>();
             bare::connect(address.map_err(|_| Error::WrongData)?)
         };
-        let end = stream.and_then(End::new).map_err(Error::Bare)?;
+        let end = stream.and_then(SocketEnd::new).map_err(Error::Bare)?;
         Ok(Self { rank, end })
     }
 }

@@ -8,7 +8,7 @@
 use super::Session;
 use super::runner::On;
 use super::table::{Table, number, spread};
-use super::turns::{Counted, Line, Program, Way, measure};
+use super::turns::{Counted, Line, Program, Variant, measure};
 
 /// How many of [`PROGRAMS`] are measured where none is named.
 const STANDARD: usize = 5;
@@ -103,10 +103,10 @@ impl Options {
 
 /// Measures all programs with and without everything; whether everything could be measured.
 pub(super) fn run(session: &Session, options: &Options) -> bool {
-    let ways = ways();
+    let variants = variants();
     let mut complete = true;
     for program in options.programs() {
-        let lines = measure(session, program, options.on(), &ways, Counted::All);
+        let lines = measure(session, program, options.on(), &variants, Counted::All);
         let title = format!("{} ({})", program.title(session.how.quick), options.on());
         session.show(&format!("{title}\n{}", table(&lines)));
         complete &= lines.iter().all(Option::is_some);
@@ -115,15 +115,15 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
 }
 
 /// With everything, with everything but one, and in blocks, which programs must ask for.
-fn ways() -> Vec<Way> {
-    let without = |feature: &Feature| Way {
+fn variants() -> Vec<Variant> {
+    let without = |feature: &Feature| Variant {
         name: format!("without {}", feature.name),
         settings: vec![(feature.off.0, feature.off.1.to_owned())],
     };
-    [Way { name: "with everything".to_owned(), ..Way::default() }]
+    [Variant { name: "with everything".to_owned(), ..Variant::default() }]
         .into_iter()
         .chain(FEATURES.iter().map(without))
-        .chain([Way {
+        .chain([Variant {
             name: format!("in blocks of {BLOCK} pages"),
             settings: vec![("SCASH_BLOCK", BLOCK.to_owned())],
         }])
@@ -139,13 +139,13 @@ fn table(lines: &[Option<Line>]) -> Table {
         count.map_or_else(String::new, |count| format!("{count:.0}"))
     };
     let features = [None].into_iter().chain(FEATURES.iter().map(Some)).chain([None]);
-    for (at, ((way, line), feature)) in ways().into_iter().zip(lines).zip(features).enumerate() {
+    for (at, ((variant, line), feature)) in variants().into_iter().zip(lines).zip(features).enumerate() {
         let Some(line) = line else {
-            table.line([way.name, "failed".to_owned()]);
+            table.line([variant.name, "failed".to_owned()]);
             continue;
         };
         table.line([
-            way.name,
+            variant.name,
             number(Some(line.record.seconds * 1e3)),
             spread(line.times.filter(|_| at > 0)),
             line.record.faults.to_string(),
@@ -175,11 +175,11 @@ mod tests {
 
     #[test]
     fn each_feature_is_off_once_and_shows_what_it_was_of_use() {
-        let lines: Vec<Option<Line>> = (ways().into_iter().zip(1u8..))
-            .map(|(way, number)| {
+        let lines: Vec<Option<Line>> = (variants().into_iter().zip(1u8..))
+            .map(|(variant, number)| {
                 let mut record = record(f64::from(number), 5, 6.0);
                 record.figures.insert("updated_pages".to_owned(), 40.0 + f64::from(number));
-                Some(Line { way: way.name, settings: Vec::new(), record, rounds: 1, times: None })
+                Some(Line { way: variant.name, settings: Vec::new(), record, rounds: 1, times: None })
             })
             .collect();
         let text = table(&lines).to_string();

@@ -198,7 +198,7 @@ fn text(program: Program, quick: bool, lines: &[Option<Line>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scash_bench::record::Parts;
+    use scash_bench::record::BarrierSeconds;
 
     fn records(seconds: &[f64]) -> Option<Vec<Record>> {
         let record = |&seconds: &f64| Record {
@@ -210,7 +210,7 @@ mod tests {
             engine: Some("uffd".to_owned()),
             seconds,
             check: None,
-            barrier: Parts::default(),
+            barrier: BarrierSeconds::default(),
             faults: 7,
             messages: 8,
             bytes: 4096,

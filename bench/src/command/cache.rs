@@ -6,7 +6,7 @@
 use super::Session;
 use super::runner::On;
 use super::table::{Table, number, spread};
-use super::turns::{Counted, Line, Program, Way, measure};
+use super::turns::{Counted, Line, Program, Variant, measure};
 
 const PROGRAMS: [Program; 5] = [
     Program {
@@ -67,14 +67,14 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
             complete = false;
             continue;
         };
-        let ways = ways(pages);
-        let lines = measure(session, program, options.on(), &ways, Counted::Later);
+        let variants = variants(pages);
+        let lines = measure(session, program, options.on(), &variants, Counted::Later);
         let title = format!(
             "{} ({}; working set: {pages} pages of the other a rank)",
             program.title(quick),
             options.on()
         );
-        session.show(&format!("{title}\n{}", table(&ways, &lines)));
+        session.show(&format!("{title}\n{}", table(&variants, &lines)));
         complete &= lines.iter().all(Option::is_some);
     }
     complete
@@ -83,7 +83,7 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
 /// Most pages of other homes that a rank of the program holds at once: a mean over the ranks.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of pages")]
 fn working_set(session: &Session, program: Program, on: On) -> Option<u64> {
-    let unreached = Way {
+    let unreached = Variant {
         name: String::new(),
         settings: vec![("SCASH_REGION", REGION.into()), ("SCASH_CACHE", REGION.into())],
     };
@@ -94,33 +94,33 @@ fn working_set(session: &Session, program: Program, on: On) -> Option<u64> {
 
 /// No limit, and every limit with every policy beside each other. Parts that are less than may be are one
 /// limit.
-fn ways(pages: u64) -> Vec<Way> {
-    let way = |part: u64, limit: u64, policy: &str| Way {
+fn variants(pages: u64) -> Vec<Variant> {
+    let variant = |part: u64, limit: u64, policy: &str| Variant {
         name: format!("1/{part} ({limit} pages), {policy}"),
         settings: vec![("SCASH_CACHE", format!("{}K", 4 * limit)), ("SCASH_EVICTION", policy.to_owned())],
     };
     let mut limits = PARTS.map(|part| (part, (pages / part).max(LEAST))).to_vec();
     limits.dedup_by_key(|(_, limit)| *limit);
     let limited =
-        limits.into_iter().flat_map(|(part, limit)| POLICIES.map(|policy| way(part, limit, policy)));
-    [Way { name: "no limit".to_owned(), ..Way::default() }].into_iter().chain(limited).collect()
+        limits.into_iter().flat_map(|(part, limit)| POLICIES.map(|policy| variant(part, limit, policy)));
+    [Variant { name: "no limit".to_owned(), ..Variant::default() }].into_iter().chain(limited).collect()
 }
 
-fn table(ways: &[Way], lines: &[Option<Line>]) -> Table {
+fn table(variants: &[Variant], lines: &[Option<Line>]) -> Table {
     let names =
         ["", "ms", "× no limit", "faults", "fetched", "evicted, read", "evicted, written", "diffs", "KiB"];
     let mut table = Table::new(names);
-    for (way, line) in ways.iter().zip(lines) {
+    for (variant, line) in variants.iter().zip(lines) {
         let Some(line) = line else {
-            table.line([way.name.clone(), "failed".to_owned()]);
+            table.line([variant.name.clone(), "failed".to_owned()]);
             continue;
         };
         let count = |name: &str| line.figure(name).unwrap_or(0.0);
         let shown = |count: f64| format!("{count:.0}");
         table.line([
-            way.name.clone(),
+            variant.name.clone(),
             number(Some(line.record.seconds * 1e3)),
-            spread(line.times.filter(|_| !way.settings.is_empty())),
+            spread(line.times.filter(|_| !variant.settings.is_empty())),
             line.record.faults.to_string(),
             shown(count("fetched_pages")),
             shown(count("evicted_pages") - count("written_evicted_pages")),
@@ -138,15 +138,15 @@ mod tests {
 
     #[test]
     fn limits_are_parts_of_the_working_set_and_no_less_than_may_be() {
-        let ways = ways(1000);
-        let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
+        let variants = variants(1000);
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(names[..3], ["no limit", "1/2 (500 pages), fifo", "1/2 (500 pages), sieve"]);
-        assert!(ways[0].settings.is_empty());
+        assert!(variants[0].settings.is_empty());
         assert_eq!(
-            ways[1].settings,
+            variants[1].settings,
             [("SCASH_CACHE", "2000K".to_owned()), ("SCASH_EVICTION", "fifo".to_owned())]
         );
-        assert_eq!((super::ways(100).len(), super::ways(100)[1].settings[0].1.as_str()), (3, "256K"));
+        assert_eq!((super::variants(100).len(), super::variants(100)[1].settings[0].1.as_str()), (3, "256K"));
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         let mut record = crate::turns::tests::record(0.5, 9, 7.0);
         record.figures.extend([("evicted_pages".to_owned(), 6.0), ("written_evicted_pages".to_owned(), 2.0)]);
         let line = Line { way: "no limit".to_owned(), settings: Vec::new(), record, rounds: 1, times: None };
-        let text = table(&ways(1000)[..2], &[Some(line), None]).to_string();
+        let text = table(&variants(1000)[..2], &[Some(line), None]).to_string();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[1], ["no", "limit", "500", "-", "9", "7", "4", "2", "0", "4"]);
         assert_eq!(rows[2], ["1/2", "(500", "pages),", "fifo", "failed"]);

@@ -3,7 +3,7 @@
 use super::Session;
 use super::runner::{Job, On};
 use super::table::{Table, number, spread};
-use super::turns::{Line, Way, in_turns};
+use super::turns::{Line, Variant, in_turns};
 use scash_bench::figures::median;
 use scash_bench::record::Record;
 use std::time::Instant;
@@ -93,10 +93,10 @@ fn cost(session: &Session, program: &Program, seconds: f64) -> bool {
     for (often, part) in OFTEN {
         let repeat = scash_bench::figures::count(seconds * part / once).clamp(1, 1_000_000);
         let repeat = u32::try_from(repeat).unwrap_or(u32::MAX);
-        let ways = [None, Some(often)]
-            .map(|often| Way { name: often.unwrap_or("none").to_owned(), settings: Vec::new() });
-        let lines = in_turns(session, &ways, |way| {
-            let often = (way.name != "none").then_some(way.name.as_str());
+        let variants = [None, Some(often)]
+            .map(|often| Variant { name: often.unwrap_or("none").to_owned(), settings: Vec::new() });
+        let lines = in_turns(session, &variants, |variant| {
+            let often = (variant.name != "none").then_some(variant.name.as_str());
             let start = Instant::now();
             let records = session.measure(&job(repeat, often))?;
             Some(whole(records, start.elapsed().as_secs_f64()))

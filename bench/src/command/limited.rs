@@ -38,15 +38,15 @@ impl fmt::Display for Limit {
 
 /// Why a program has printed nothing that counts.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum RunFailure {
     /// It had not ended after so long.
     NoEnd(String),
     Other(String),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RunFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Failure::NoEnd(why) | Failure::Other(why)) = self;
+        let (RunFailure::NoEnd(why) | RunFailure::Other(why)) = self;
         f.write_str(why)
     }
 }
@@ -60,15 +60,15 @@ impl Limit {
         self,
         mut launcher: Command,
         job: &dyn std::fmt::Display,
-    ) -> Result<Output, Failure> {
+    ) -> Result<Output, RunFailure> {
         let limit = Duration::from_secs(self.seconds.into());
         // Both launchers that there are end a job after so many seconds, if they still can.
         launcher.env("MPIEXEC_TIMEOUT", self.seconds.to_string());
         let start = Instant::now();
         match output(launcher, limit + GRACE) {
             Ok(Some(output)) if output.status.success() || start.elapsed() < limit => Ok(output),
-            Ok(_) => Err(Failure::NoEnd(format!("{job}: {self}"))),
-            Err(error) => Err(Failure::Other(format!("cannot start {job}: {error}"))),
+            Ok(_) => Err(RunFailure::NoEnd(format!("{job}: {self}"))),
+            Err(error) => Err(RunFailure::Other(format!("cannot start {job}: {error}"))),
         }
     }
 }

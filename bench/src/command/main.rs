@@ -37,7 +37,7 @@ use std::process::ExitCode;
 #[command(name = "scash bench", version, propagate_version = true, arg_required_else_help = true)]
 struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 
     #[command(flatten)]
     how: How,
@@ -67,7 +67,7 @@ impl How {
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Command {
     Apps(apps::Options),
     /// Page update by message and by zero copy (Table 3 of the SCASH paper)
     Table3,
@@ -108,17 +108,17 @@ fn say(text: &str) {
 /// Measures and prints. Returns whether everything could be measured.
 fn run(args: &Args, session: &Session) -> bool {
     match &args.what {
-        What::Apps(options) => apps::run(session, options),
-        What::Table3 => paper::table3(session),
-        What::Figure2(options) => paper::figure2(session, options),
-        What::Micro => micro::run(session),
-        What::Scale(options) => scale::run(session, options),
-        What::Cache(options) => cache::run(session, options),
-        What::Adaptive(options) => adaptive::run(session, options),
-        What::Checkpoints(options) => checkpoints::run(session, options),
-        What::Comm(options) => comm::run(session, options),
-        What::Nas(options) => nas::run(session, options),
-        What::All => [
+        Command::Apps(options) => apps::run(session, options),
+        Command::Table3 => paper::table3(session),
+        Command::Figure2(options) => paper::figure2(session, options),
+        Command::Micro => micro::run(session),
+        Command::Scale(options) => scale::run(session, options),
+        Command::Cache(options) => cache::run(session, options),
+        Command::Adaptive(options) => adaptive::run(session, options),
+        Command::Checkpoints(options) => checkpoints::run(session, options),
+        Command::Comm(options) => comm::run(session, options),
+        Command::Nas(options) => nas::run(session, options),
+        Command::All => [
             apps::run(session, &apps::Options::default()),
             paper::table3(session),
             paper::figure2(session, &paper::Figure2::default()),

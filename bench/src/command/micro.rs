@@ -4,7 +4,7 @@
 use super::Session;
 use super::runner::{Job, On, Rounds};
 use super::table::{Table, number};
-use scash::fault::{Kind, Probe};
+use scash::fault::{EngineKind, Probe};
 use scash_bench::figures::median;
 use scash_bench::record::Record;
 
@@ -14,7 +14,7 @@ struct Column {
     name: &'static str,
     on: On,
     /// The one that ranks would choose, or that the user asks for, if there is none here.
-    engine: Option<Kind>,
+    engine: Option<EngineKind>,
 }
 
 /// Frames that ranks share, and then the protocol over each provider, with the fault engine that a job takes.
@@ -147,9 +147,10 @@ pub(super) fn run(session: &Session) -> bool {
     let table = table(["", "shared frames", "shm", "tcp", "goal, shm"], &OPERATIONS, &by_column);
     session.show(&format!("Single operations, 2 ranks: medians (and the least)\n{table}"));
     let probe = Probe::run();
-    let (working, missing): (Vec<Kind>, Vec<Kind>) =
-        Kind::ALL.into_iter().partition(|kind| probe.engine(*kind).is_there());
-    let engine = |kind: &Kind| Column { name: kind.name(), on: On::Ranks(2, "shm"), engine: Some(*kind) };
+    let (working, missing): (Vec<EngineKind>, Vec<EngineKind>) =
+        EngineKind::ALL.into_iter().partition(|kind| probe.engine(*kind).is_there());
+    let engine =
+        |kind: &EngineKind| Column { name: kind.name(), on: On::Ranks(2, "shm"), engine: Some(*kind) };
     let engines: Vec<Column> = working.iter().map(engine).collect();
     let by_engine = measure(session, &FAULTS, &engines);
     let names = [""].into_iter().chain(engines.iter().map(|column| column.name));

@@ -5,10 +5,10 @@
 //! differs (`scash-messages`). In each round every kernel runs over each of them, one after the other.
 
 use super::Session;
-use super::limited::{Failure, Limit};
+use super::limited::{Limit, RunFailure};
 use super::runner::{Job, On};
 use super::table::{Table, number, spread};
-use super::turns::{Line, Way, in_turns};
+use super::turns::{Line, Variant, in_turns};
 use scash_bench::record::Record;
 use scash_messages::rival::{Network, Rival};
 use std::cell::RefCell;
@@ -68,8 +68,8 @@ impl Options {
 }
 
 /// What messages travel over: scash, if no rival and shim are named.
-struct Over {
-    way: Way,
+struct NasLibrary {
+    variant: Variant,
     rival: Option<(Rival, PathBuf)>,
 }
 
@@ -107,12 +107,15 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
     complete
 }
 
-fn over_scash() -> Over {
-    Over { way: Way { name: "scash".to_owned(), settings: Vec::new() }, rival: None }
+fn over_scash() -> NasLibrary {
+    NasLibrary { variant: Variant { name: "scash".to_owned(), settings: Vec::new() }, rival: None }
 }
 
-fn over_rival(rival: Rival, shim: PathBuf) -> Over {
-    Over { way: Way { name: rival.name().to_owned(), settings: Vec::new() }, rival: Some((rival, shim)) }
+fn over_rival(rival: Rival, shim: PathBuf) -> NasLibrary {
+    NasLibrary {
+        variant: Variant { name: rival.name().to_owned(), settings: Vec::new() },
+        rival: Some((rival, shim)),
+    }
 }
 
 /// Those that did not end in some round, by name.
@@ -123,12 +126,12 @@ fn measure(
     session: &Session,
     options: &Options,
     kernel: &str,
-    over: &[Over],
+    over: &[NasLibrary],
 ) -> (Vec<Option<Line>>, Endless) {
-    let ways: Vec<Way> = over.iter().map(|over| over.way.clone()).collect();
+    let variants: Vec<Variant> = over.iter().map(|over| over.variant.clone()).collect();
     let endless = RefCell::new(Endless::new());
-    let lines = in_turns(session, &ways, |way| {
-        let over = over.iter().find(|over| over.way.name == way.name)?;
+    let lines = in_turns(session, &variants, |variant| {
+        let over = over.iter().find(|over| over.variant.name == variant.name)?;
         once(session, options, kernel, over, &endless)
     });
     (lines, endless.into_inner())
@@ -138,7 +141,7 @@ fn once(
     session: &Session,
     options: &Options,
     kernel: &str,
-    over: &Over,
+    over: &NasLibrary,
     endless: &RefCell<Endless>,
 ) -> Option<Record> {
     let (provider, network) = options.network();
@@ -150,16 +153,16 @@ fn once(
     let messages = format!("mpi:{}", shim.display());
     let job = Job::new("nas", on, arguments.into_iter().chain(["--messages", &messages]));
     let done = session.runner.run_under(rival.launch(options.ranks, network), &job, options.limit);
-    if let Err(Failure::NoEnd(_)) = done {
-        endless.borrow_mut().insert(over.way.name.clone());
+    if let Err(RunFailure::NoEnd(_)) = done {
+        endless.borrow_mut().insert(over.variant.name.clone());
     }
-    session.measured(done.map_err(|why| format!("{}: {why}", over.way.name)))?.pop()
+    session.measured(done.map_err(|why| format!("{}: {why}", over.variant.name)))?.pop()
 }
 
-fn table(over: &[Over], lines: &[Option<Line>], endless: &Endless, limit: Limit) -> Table {
+fn table(over: &[NasLibrary], lines: &[Option<Line>], endless: &Endless, limit: Limit) -> Table {
     let mut table = Table::new(["", "ms", "Mop/s", "× scash's time"]);
     for (over, line) in over.iter().zip(lines) {
-        let name = over.way.name.clone();
+        let name = over.variant.name.clone();
         match line {
             None if endless.contains(&name) => table.line([name, limit.to_string()]),
             None => table.line([name, "failed".to_owned()]),
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn a_rival_that_failed_or_did_not_end_is_shown_beside_those_that_did() {
         let rivals = [Rival::OpenMpi, Rival::Mpich].map(|rival| over_rival(rival, "/a".into()));
-        let over: Vec<Over> = [over_scash()].into_iter().chain(rivals).collect();
+        let over: Vec<NasLibrary> = [over_scash()].into_iter().chain(rivals).collect();
         let line = Line {
             way: "scash".to_owned(),
             settings: Vec::new(),

@@ -1,6 +1,6 @@
 //! Starts programs, alone or as the ranks of a job, and reads the records that they print.
 
-use super::limited::{Failure, Limit};
+use super::limited::{Limit, RunFailure};
 use scash_bench::namespaces::address;
 use scash_bench::record::{self, Record};
 use std::ffi::OsString;
@@ -124,9 +124,9 @@ impl Runner {
         mut launcher: Command,
         job: &Job,
         limit: Limit,
-    ) -> Result<Vec<Record>, Failure> {
-        launcher.arg(self.program(job).map_err(Failure::Other)?).args(&job.arguments);
-        records(job, &limit.output(launcher, job)?).map_err(Failure::Other)
+    ) -> Result<Vec<Record>, RunFailure> {
+        launcher.arg(self.program(job).map_err(RunFailure::Other)?).args(&job.arguments);
+        records(job, &limit.output(launcher, job)?).map_err(RunFailure::Other)
     }
 
     /// The time from the start of a command that runs a job to the first line that the job prints.

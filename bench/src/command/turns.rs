@@ -45,12 +45,12 @@ impl Program {
 
 /// A way of running a program: its name in tables, and the settings that make it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Way {
+pub(super) struct Variant {
     pub(super) name: String,
     pub(super) settings: Vec<(&'static str, String)>,
 }
 
-impl Way {
+impl Variant {
     /// The job in this way.
     pub(super) fn of(&self, job: Job) -> Job {
         self.settings.iter().fold(job, |job, (name, value)| job.with(name, value.clone()))
@@ -105,27 +105,27 @@ pub(super) fn measure(
     session: &Session,
     program: Program,
     on: On,
-    ways: &[Way],
+    variants: &[Variant],
     counted: Counted,
 ) -> Vec<Option<Line>> {
-    let one = |way: &Way| session.measure(&way.of(program.job(on, session.how.quick)));
-    in_turns(session, ways, |way| one(way).and_then(|records| counted.one(records)))
+    let one = |variant: &Variant| session.measure(&variant.of(program.job(on, session.how.quick)));
+    in_turns(session, variants, |variant| one(variant).and_then(|records| counted.one(records)))
 }
 
 /// Runs what `measure` does in all ways, in turns. A way that failed in every round has no line.
 pub(super) fn in_turns(
     session: &Session,
-    ways: &[Way],
-    measure: impl Fn(&Way) -> Option<Record>,
+    variants: &[Variant],
+    measure: impl Fn(&Variant) -> Option<Record>,
 ) -> Vec<Option<Line>> {
-    let mut rounds: Vec<Vec<Option<Record>>> = vec![Vec::new(); ways.len()];
+    let mut rounds: Vec<Vec<Option<Record>>> = vec![Vec::new(); variants.len()];
     for _ in 0..session.how.rounds(5) {
-        for (way, rounds) in ways.iter().zip(&mut rounds) {
-            rounds.push(measure(way));
+        for (variant, rounds) in variants.iter().zip(&mut rounds) {
+            rounds.push(measure(variant));
         }
     }
     let lines: Vec<Option<Line>> =
-        ways.iter().zip(&rounds).map(|(way, own)| line(way, own, &rounds[0])).collect();
+        variants.iter().zip(&rounds).map(|(variant, own)| line(variant, own, &rounds[0])).collect();
     lines.iter().flatten().for_each(|line| session.object(line));
     lines
 }
@@ -158,13 +158,13 @@ fn mean(values: &[Option<f64>]) -> Option<f64> {
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-fn line(way: &Way, own: &[Option<Record>], first: &[Option<Record>]) -> Option<Line> {
+fn line(variant: &Variant, own: &[Option<Record>], first: &[Option<Record>]) -> Option<Line> {
     let seconds = |records: &[Option<Record>]| -> Vec<Option<f64>> {
         records.iter().map(|record| Some(record.as_ref()?.seconds)).collect()
     };
     Some(Line {
-        way: way.name.clone(),
-        settings: way.settings.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        way: variant.name.clone(),
+        settings: variant.settings.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         record: combined(own, median)?,
         rounds: own.len(),
         // How many times as fast the first is, so many times as long it takes.
@@ -185,15 +185,15 @@ pub(super) mod tests {
         scash_bench::record::parse(&line.replace('\n', "")).unwrap().remove(0)
     }
 
-    fn way(name: &str) -> Way {
-        Way { name: name.to_owned(), settings: vec![("SCASH_CACHE", "1M".to_owned())] }
+    fn variant(name: &str) -> Variant {
+        Variant { name: name.to_owned(), settings: vec![("SCASH_CACHE", "1M".to_owned())] }
     }
 
     #[test]
     fn a_way_is_compared_with_the_first_one_within_each_round() {
         let first = [Some(record(1.0, 5, 1.0)), Some(record(4.0, 5, 1.0)), None];
         let own = [Some(record(2.0, 7, 3.0)), Some(record(10.0, 9, 5.0)), Some(record(9.0, 9, 5.0))];
-        let line = line(&way("half"), &own, &first).unwrap();
+        let line = line(&variant("half"), &own, &first).unwrap();
         let times = line.times.unwrap();
         assert!((times.min, times.max) == (2.0, 2.5), "{times:?}");
         assert_eq!((line.record.faults, line.figure("fetched_pages"), line.rounds), (9, Some(5.0), 3));
@@ -212,6 +212,6 @@ pub(super) mod tests {
 
     #[test]
     fn a_way_that_always_failed_has_no_line() {
-        assert!(line(&way("none"), &[None, None], &[Some(record(1.0, 1, 1.0)), None]).is_none());
+        assert!(line(&variant("none"), &[None, None], &[Some(record(1.0, 1, 1.0)), None]).is_none());
     }
 }

@@ -7,7 +7,7 @@ use scash_bench::size;
 
 use crate::Result;
 use crate::area::{Area, PAGE};
-use crate::outcome::{Outcome, Watch, microseconds, samples};
+use crate::outcome::{Outcome, Stopwatch, microseconds, samples};
 
 /// An empty memory barrier
 #[derive(clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Options {
 /// Measures on all ranks; rank 0 tells.
 pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome>> {
     occupy(dsm, options.in_use)?;
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     let empty = empty(dsm, options.rounds, options.length)?;
     let outcome = Outcome::new(watch.stop(dsm)).parameter("in_use", options.in_use).times("barrier", &empty);
     Ok((dsm.rank() == 0).then_some(outcome))

@@ -1,5 +1,5 @@
 //! What a diff costs for each page, by itself: comparing a page with its twin and encoding what changed, and
-//! applying it. Pages are in the first-level cache. More kinds of pages: `cargo run --release -p scash-proto
+//! applying it. Pages are in the first-level cache. More kinds of pages: `cargo run --release -p scash-bench
 //! --example diff_cost`.
 
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use scash::Dsm;
 use scash_proto::diff::{PageBytes, apply, encode};
 
 use crate::area::PAGE;
-use crate::outcome::{Outcome, Unit, Watch, microseconds, samples};
+use crate::outcome::{Outcome, Stopwatch, Unit, microseconds, samples};
 use crate::{Error, Result};
 
 /// Diffs of pages: equal, changed throughout, and of numbers that changed a little
@@ -24,7 +24,7 @@ pub(crate) struct Options {
 }
 
 /// A page and what became of it.
-struct Case {
+struct DiffCase {
     names: [&'static str; 2],
     old: PageBytes,
     new: PageBytes,
@@ -35,7 +35,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     if dsm.rank() != 0 {
         return Ok(None);
     }
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     let costs =
         cases().iter().map(|case| Ok((case.names, cost(case, options)?))).collect::<Result<Vec<_>>>()?;
     let outcome = Outcome::new(watch.stop(dsm)).right(true);
@@ -44,14 +44,14 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     })))
 }
 
-fn cases() -> [Case; 3] {
+fn cases() -> [DiffCase; 3] {
     let old: PageBytes = std::array::from_fn(|i| i.to_le_bytes()[0].wrapping_mul(7));
     let smooth = |i: usize| (i as f64 / 300.0).sin() + 2.0;
     let step = |i: usize| 0.25 * (smooth(i.max(1) - 1) + smooth(i + 1) + 2.0 * smooth(i));
     [
-        Case { names: ["equal_encode", "equal_apply"], old, new: old },
-        Case { names: ["dense_encode", "dense_apply"], old, new: old.map(|byte| !byte) },
-        Case { names: ["f64_encode", "f64_apply"], old: numbers(smooth), new: numbers(step) },
+        DiffCase { names: ["equal_encode", "equal_apply"], old, new: old },
+        DiffCase { names: ["dense_encode", "dense_apply"], old, new: old.map(|byte| !byte) },
+        DiffCase { names: ["f64_encode", "f64_apply"], old: numbers(smooth), new: numbers(step) },
     ]
 }
 
@@ -65,7 +65,7 @@ fn numbers(number: impl Fn(usize) -> f64) -> PageBytes {
 }
 
 /// Nanoseconds of encoding and of applying a page's diff.
-fn cost(case: &Case, options: &Options) -> Result<[f64; 2]> {
+fn cost(case: &DiffCase, options: &Options) -> Result<[f64; 2]> {
     let (mut diff, mut page) = (Vec::new(), case.old);
     let (mut encoding, mut applying) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use scash::fault::{
-    Access, EngineError, FaultEngine, Handler, Kind, PAGE, Region, Verdict, choose, install, open,
+    Access, EngineError, EngineKind, FaultEngine, Handler, PAGE, Region, Verdict, choose, install, open,
 };
 
 use crate::outcome::{Outcome, Setting, Spent, microseconds, samples};
@@ -43,7 +43,7 @@ pub(crate) fn measure(options: &Options) -> Result<(Setting, Outcome)> {
     let kind = choose(wanted.as_deref()).map_err(|error| Error::NotMeasured(error.to_string()))?;
     let start = Instant::now();
     let bench = Bench::new(kind, options.pages)?;
-    let (mut times, signal) = (Times::default(), Signal::new());
+    let (mut times, signal) = (EngineTimes::default(), Signal::new());
     for _ in 0..options.rounds {
         times.signal.push(bench.each(|_| signal.send()));
         bench.faults(&mut times)?;
@@ -62,7 +62,7 @@ pub(crate) fn measure(options: &Options) -> Result<(Setting, Outcome)> {
 
 /// Microseconds a page, or a signal, of each round.
 #[derive(Default)]
-struct Times {
+struct EngineTimes {
     signal: Vec<f64>,
     read: Vec<f64>,
     write: Vec<f64>,
@@ -77,7 +77,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(kind: Kind, pages: u32) -> Result<Self> {
+    fn new(kind: EngineKind, pages: u32) -> Result<Self> {
         let region = Arc::new(Region::anywhere(pages)?);
         let engine = open(kind, Arc::clone(&region))?;
         // Pages have frames, as pages do whose bytes were fetched.
@@ -92,7 +92,7 @@ impl Bench {
     }
 
     /// One sample of each fault.
-    fn faults(&self, times: &mut Times) -> Result<()> {
+    fn faults(&self, times: &mut EngineTimes) -> Result<()> {
         let (engine, all) = (engine(), 0..self.pages);
         engine.unmap(all.clone())?;
         ABSENT.store(true, Relaxed);

@@ -8,7 +8,7 @@
 use scash::{Dsm, Placement, Protocol};
 
 use crate::area::{APART, Area, scattered};
-use crate::outcome::{Outcome, Watch, microseconds, samples};
+use crate::outcome::{Outcome, Stopwatch, microseconds, samples};
 use crate::{Result, two_ranks};
 
 /// Faults: first touches, and first writes to pages that were read
@@ -28,7 +28,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     two_ranks(dsm)?;
     let pages = options.pages as usize;
     let (mut touch, mut in_order, mut write) = (Vec::new(), Vec::new(), Vec::new());
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     for _ in 0..options.rounds {
         let area = Area::alloc(dsm, pages * APART, Placement::FirstTouch, Protocol::Adaptive)?;
         if dsm.rank() == 1 {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::area::{Area, PAGE};
-use crate::outcome::{Outcome, Unit, Watch, samples};
+use crate::outcome::{Outcome, Stopwatch, Unit, samples};
 use crate::{Error, Result};
 
 /// Checkpoints of memory of which little changes
@@ -46,7 +46,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
         let changed = memory.change(options.changed);
         changed_pages(mine.clone(), options.changed).for_each(|page| area.poke(dsm, page, changed));
     };
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     let first = checkpoint(dsm)?;
     // The second one begins to have the kernel remember what is written.
     change(dsm);
@@ -61,7 +61,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
         .parameter("shared", options.shared)
         .parameter("changed", options.changed)
         .figure("first", first.all(), Unit::Microseconds);
-    let outcome = outcome.times("later", &of_each(&later, Cost::all)?);
+    let outcome = outcome.times("later", &of_each(&later, ImageCost::all)?);
     let outcome = PARTS.iter().try_fold(outcome, |outcome, (name, part)| {
         Ok::<_, Error>(outcome.figure(name, of_each(&later, part)?.median(), Unit::Microseconds))
     })?;
@@ -71,14 +71,14 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     Ok((dsm.rank() == 0).then_some(outcome))
 }
 
-fn of_each(costs: &[Cost], part: impl Fn(&Cost) -> f64) -> Result<Samples> {
+fn of_each(costs: &[ImageCost], part: impl Fn(&ImageCost) -> f64) -> Result<Samples> {
     samples(costs.iter().map(part).collect())
 }
 
 /// A part of a checkpoint.
-type Part = (&'static str, fn(&Cost) -> f64);
+type CheckpointPart = (&'static str, fn(&ImageCost) -> f64);
 
-const PARTS: [Part; 4] = [
+const PARTS: [CheckpointPart; 4] = [
     ("stop", |cost| cost.stop),
     ("image", |cost| cost.image),
     ("shared", |cost| cost.shared),
@@ -87,7 +87,7 @@ const PARTS: [Part; 4] = [
 
 /// What a checkpoint cost this rank, in microseconds, and in pages.
 #[derive(Clone, Copy, Debug)]
-struct Cost {
+struct ImageCost {
     stop: f64,
     image: f64,
     shared: f64,
@@ -95,21 +95,21 @@ struct Cost {
     copied: f64,
 }
 
-impl Cost {
+impl ImageCost {
     fn all(&self) -> f64 {
         self.stop + self.image + self.shared + self.fence
     }
 }
 
 /// Takes a checkpoint, which must be committed.
-fn checkpoint(dsm: &mut Dsm) -> Result<Cost> {
+fn checkpoint(dsm: &mut Dsm) -> Result<ImageCost> {
     let before = counted(dsm)?;
     if !dsm.checkpoint()? {
         return Err(Error::NotMeasured("a checkpoint was left out".to_owned()));
     }
     let after = counted(dsm)?;
     let time = |part: fn(&CheckpointStats) -> Duration| (part(&after) - part(&before)).as_secs_f64() * 1e6;
-    Ok(Cost {
+    Ok(ImageCost {
         stop: time(|s| s.stop),
         image: time(|s| s.image),
         shared: time(|s| s.shared),

@@ -7,7 +7,7 @@
 use scash::{Dsm, Placement, Protocol};
 
 use crate::area::Area;
-use crate::outcome::{Outcome, Unit, Watch, microseconds, samples};
+use crate::outcome::{Outcome, Stopwatch, Unit, microseconds, samples};
 use crate::{Error, Result};
 
 /// A lock that is here, and one that goes from rank to rank with a page that was written
@@ -31,7 +31,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     let locks = dsm.locks(2 * dsm.size())?;
     let (own, common) = (locks[dsm.rank()], locks[dsm.size()]);
     let area = Area::alloc(dsm, options.pages.max(1), Placement::Rank(0), Protocol::Adaptive)?;
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     let (mut cached, mut handed, mut share) = (Vec::new(), Vec::new(), Vec::new());
     let mut total = 0;
     for _ in 0..options.rounds {

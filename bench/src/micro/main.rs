@@ -36,7 +36,7 @@ use scash::Dsm;
 #[command(name = "scash-micro", version)]
 struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 
     /// Print one JSON object
     #[arg(long, global = true)]
@@ -44,7 +44,7 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Command {
     Engine(engine::Options),
     Network(network::Options),
     #[command(flatten)]
@@ -103,9 +103,9 @@ fn main() -> ExitCode {
 /// Whether what was read was right.
 fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.what {
-        What::Engine(options) => print("engine", engine::measure(options)?, arguments.json),
-        What::Network(options) => print("network", network::measure(options)?, arguments.json),
-        What::OfAJob(what) => run_in_job(what, arguments.json),
+        Command::Engine(options) => print("engine", engine::measure(options)?, arguments.json),
+        Command::Network(options) => print("network", network::measure(options)?, arguments.json),
+        Command::OfAJob(what) => run_in_job(what, arguments.json),
     }
 }
 

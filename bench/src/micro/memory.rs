@@ -9,7 +9,7 @@ use std::fs::read_to_string;
 use scash::Dsm;
 use scash_bench::size;
 
-use crate::outcome::{Outcome, Unit, Watch};
+use crate::outcome::{Outcome, Stopwatch, Unit};
 use crate::{Error, Result, barrier};
 
 /// Memory of each rank besides the shared memory in use
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 /// Measures on all ranks, which all tell.
 pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome>> {
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     barrier::occupy(dsm, options.in_use)?;
     let spent = watch.stop(dsm);
     let own = Resident::parse(&proc("/proc/self/smaps")?);

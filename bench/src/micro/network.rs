@@ -47,7 +47,7 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// Microseconds of each sample.
 #[derive(Default)]
-struct Times {
+struct NetworkTimes {
     round_trip: Vec<f64>,
     /// A send, until the call returns.
     send: Vec<f64>,
@@ -69,7 +69,7 @@ struct Times {
 /// Measures, and says with which provider.
 pub(crate) fn measure(options: &Options) -> Result<(Setting, Outcome)> {
     let start = Instant::now();
-    let both: Result<Vec<(bool, Times)>> = thread::scope(|scope| {
+    let both: Result<Vec<(bool, NetworkTimes)>> = thread::scope(|scope| {
         let ranks = MemExchange::ranks(2).into_iter();
         let threads: Vec<_> = ranks.map(|exchange| scope.spawn(|| play(exchange, options))).collect();
         let join = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
@@ -105,11 +105,11 @@ pub(crate) fn measure(options: &Options) -> Result<(Setting, Outcome)> {
 }
 
 /// One rank's part, and whether memory of peers can be accessed.
-fn play(mut exchange: MemExchange, options: &Options) -> Result<(bool, Times)> {
+fn play(mut exchange: MemExchange, options: &Options) -> Result<(bool, NetworkTimes)> {
     let rank = Rank::new(&mut exchange, &options.provider)?;
     // Only now: the endpoint's own thread may run on any.
     cores::take(rank.endpoint.rank() as usize, 2);
-    let (mut times, direct) = (Times::default(), rank.endpoint.caps().contains(Caps::DIRECT));
+    let (mut times, direct) = (NetworkTimes::default(), rank.endpoint.caps().contains(Caps::DIRECT));
     for _ in 0..options.rounds {
         if rank.endpoint.rank() == 0 {
             rank.lead(options.length, &mut times)?;
@@ -145,7 +145,7 @@ impl Rank {
     }
 
     /// One sample of everything.
-    fn lead(&self, length: u32, times: &mut Times) -> Result<()> {
+    fn lead(&self, length: u32, times: &mut NetworkTimes) -> Result<()> {
         let each = |time: f64| time / f64::from(length);
         times
             .round_trip

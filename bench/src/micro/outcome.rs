@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use scash::fault::Kind;
-use scash::{Dsm, Frames, Stats};
+use scash::fault::EngineKind;
+use scash::{Dsm, FrameSharing, Stats};
 use scash_bench::figures::Samples;
-use scash_bench::record::{Parts, Record};
+use scash_bench::record::{BarrierSeconds, Record};
 use serde_json::Value;
 
 use crate::{Error, Result};
@@ -50,13 +50,13 @@ impl Setting {
     /// On the ranks of a job.
     pub(crate) fn of(dsm: &Dsm) -> Self {
         let provider = Some(dsm.provider().to_owned());
-        let shared = dsm.stats().frames == Frames::Shared;
+        let shared = dsm.stats().frames == FrameSharing::Shared;
         let engine = if shared { "shared frames" } else { dsm.engine() };
         Self { ranks: dsm.size(), provider, engine: Some(engine.to_owned()) }
     }
 
     /// In a process that belongs to no job.
-    pub(crate) fn without_job(engine: Kind) -> Self {
+    pub(crate) fn without_job(engine: EngineKind) -> Self {
         Self { ranks: 1, provider: None, engine: Some(engine.name().to_owned()) }
     }
 
@@ -216,9 +216,9 @@ impl Spent {
         counter(&self.after.protocol) - counter(&self.before.protocol)
     }
 
-    fn totals(&self) -> (f64, Parts, u64, u64, u64) {
+    fn totals(&self) -> (f64, BarrierSeconds, u64, u64, u64) {
         let (a, b) = (&self.after, &self.before);
-        let parts = Parts {
+        let parts = BarrierSeconds {
             sync: (a.barrier.sync - b.barrier.sync).as_secs_f64(),
             diff: (a.barrier.diff - b.barrier.diff).as_secs_f64(),
             update: self.update(),
@@ -230,12 +230,12 @@ impl Spent {
 
 /// A stop watch that keeps the counters too.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watch {
+pub(crate) struct Stopwatch {
     before: Stats,
     start: Instant,
 }
 
-impl Watch {
+impl Stopwatch {
     /// Starts now.
     pub(crate) fn start(dsm: &Dsm) -> Self {
         Self { before: dsm.stats(), start: Instant::now() }

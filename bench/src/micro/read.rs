@@ -7,7 +7,7 @@
 use scash::{Dsm, Placement, Protocol};
 
 use crate::area::{APART, Area, scattered};
-use crate::outcome::{Outcome, Spent, Unit, Watch, microseconds, samples};
+use crate::outcome::{Outcome, Spent, Stopwatch, Unit, microseconds, samples};
 use crate::{Result, two_ranks};
 
 /// Reads of pages that this rank has not, from another rank
@@ -28,7 +28,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     let pages = options.pages as usize;
     let (mut single, mut in_order, mut widths) = (Vec::new(), Vec::new(), Vec::new());
     let mut right = true;
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     for round in 0..options.rounds {
         let area = Area::alloc(dsm, pages * APART, Placement::Rank(0), Protocol::Adaptive)?;
         write(dsm, area, pages * APART, round)?;
@@ -43,7 +43,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
         let area = Area::alloc(dsm, pages, Placement::Rank(0), Protocol::Adaptive)?;
         write(dsm, area, pages, round)?;
         if dsm.rank() == 1 {
-            let watch = Watch::start(dsm);
+            let watch = Stopwatch::start(dsm);
             right &= (0..pages).all(|page| area.peek(dsm, page) == stamp(round, page));
             let spent = watch.stop(dsm);
             in_order.push(spent.seconds * 1e6 / f64::from(options.pages));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::area::{Area, PAGE};
 use crate::image::{Random, counted};
-use crate::outcome::{Outcome, Unit, Watch, samples};
+use crate::outcome::{Outcome, Stopwatch, Unit, samples};
 use crate::{Error, Result};
 
 /// Restarts of ranks, one after the other
@@ -32,9 +32,9 @@ pub(crate) struct Options {
 }
 
 /// A part of a restart.
-type Part = (&'static str, fn(&RestartTime) -> Duration);
+type RestartPart = (&'static str, fn(&RestartTime) -> Duration);
 
-const PARTS: [Part; 6] = [
+const PARTS: [RestartPart; 6] = [
     ("end", |time| time.end),
     ("start", |time| time.start),
     ("image", |time| time.image),
@@ -51,8 +51,8 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     let cut = |rank| pages * rank / dsm.size();
     let mine = cut(dsm.rank())..cut(dsm.rank() + 1);
     mine.for_each(|page| area.poke(dsm, page, page as u64 + 1));
-    let place = Place::new();
-    let watch = Watch::start(dsm);
+    let place = DeathFile::new();
+    let watch = Stopwatch::start(dsm);
     let (mut all, mut parts, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..u64::from(options.rounds) {
         checkpoint(dsm)?;
@@ -85,7 +85,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     Ok(Some(outcome.figure("grown", grown as f64, Unit::Pages)))
 }
 
-fn of_each(times: &[RestartTime], (_, part): &Part) -> Result<Samples> {
+fn of_each(times: &[RestartTime], (_, part): &RestartPart) -> Result<Samples> {
     samples(times.iter().map(|time| part(time).as_secs_f64() * 1e6).collect())
 }
 
@@ -94,12 +94,12 @@ fn checkpoint(dsm: &mut Dsm) -> Result<()> {
 }
 
 /// A file that all ranks know, for the time of a death.
-struct Place(PathBuf);
+struct DeathFile(PathBuf);
 
-impl Place {
-    fn new() -> Place {
+impl DeathFile {
+    fn new() -> DeathFile {
         // All ranks have one launcher.
-        Place(std::env::temp_dir().join(format!("scash-micro-restart.{}", nix::unistd::getppid())))
+        DeathFile(std::env::temp_dir().join(format!("scash-micro-restart.{}", nix::unistd::getppid())))
     }
 
     fn note_and_die(&self) -> Result<()> {

@@ -14,7 +14,7 @@ use scash_bench::figures::Samples;
 
 use crate::area::Area;
 use crate::barrier::empty;
-use crate::outcome::{Outcome, Watch, microseconds, samples};
+use crate::outcome::{Outcome, Stopwatch, microseconds, samples};
 use crate::{Result, two_ranks};
 
 /// Pages rewritten by another rank than their home, from the write to the changes merged there
@@ -48,7 +48,7 @@ struct Cold {
 pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome>> {
     two_ranks(dsm)?;
     let pages = options.pages as usize;
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     let mut wrong = false;
     let cold = cold(dsm, pages, options.rounds, &mut wrong)?;
     let again = again(dsm, pages, options.rounds, &mut wrong)?;

@@ -7,10 +7,10 @@
 //! took that finds and sends the changes, by the runtime's own clock; and by how much the whole barrier took
 //! longer than an empty one, in which the sharer's part is included.
 
-use scash::{Dsm, Frames, Placement, Protocol};
+use scash::{Dsm, FrameSharing, Placement, Protocol};
 
 use crate::area::{Area, PAGE};
-use crate::outcome::{Outcome, Spent, Unit, Watch, microseconds, samples};
+use crate::outcome::{Outcome, Spent, Stopwatch, Unit, microseconds, samples};
 use crate::{Error, Result, two_ranks};
 
 /// Pages brought from their home to one sharer by the memory barrier: by message or zero copy, as
@@ -31,7 +31,7 @@ const WARM_UP: usize = 12;
 
 /// What the home measured in some rounds, in microseconds.
 #[derive(Default)]
-struct Times {
+struct UpdateTimes {
     part: Vec<f64>,
     whole: Vec<f64>,
     empty: Vec<f64>,
@@ -40,7 +40,7 @@ struct Times {
 /// Measures between ranks 0 and 1; rank 0 tells.
 pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome>> {
     two_ranks(dsm)?;
-    if dsm.stats().frames == Frames::Shared {
+    if dsm.stats().frames == FrameSharing::Shared {
         let why = "the ranks share frames, so no page is brought to anybody: \
                    set SCASH_SHARE=off to measure the protocol";
         return Err(Error::NotMeasured(why.to_owned()));
@@ -48,8 +48,8 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
     let pages = options.pages as usize;
     let area = Area::alloc(dsm, pages, Placement::Rank(0), Protocol::Update)?;
     let wrong = dsm.alloc::<u64>(1)?;
-    let mut times = Times::default();
-    let watch = Watch::start(dsm);
+    let mut times = UpdateTimes::default();
+    let watch = Stopwatch::start(dsm);
     for round in 0..WARM_UP + options.rounds {
         if dsm.rank() == 0 {
             area.fill(dsm, 0..pages, round);
@@ -72,13 +72,13 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
 }
 
 fn timed_barrier(dsm: &mut Dsm) -> Result<(f64, Spent)> {
-    let watch = Watch::start(dsm);
+    let watch = Stopwatch::start(dsm);
     let (time, done) = microseconds(|| dsm.barrier());
     done?;
     Ok((time, watch.stop(dsm)))
 }
 
-fn outcome(spent: Spent, times: Times, pages: u32, right: bool) -> Result<Outcome> {
+fn outcome(spent: Spent, times: UpdateTimes, pages: u32, right: bool) -> Result<Outcome> {
     if times.part.is_empty() {
         return Err(Error::NotMeasured("no barrier brought the pages to their sharer".to_owned()));
     }

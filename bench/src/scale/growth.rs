@@ -70,7 +70,7 @@ impl Law {
 /// A cost at the rank where it is greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Cost {
+pub enum PeakCost {
     /// Messages, puts, gets and answers sent (or received, if these are more), in a barrier and the interval
     /// before it.
     Messages,
@@ -84,28 +84,29 @@ pub enum Cost {
     Meetings,
 }
 
-impl Cost {
-    const ALL: [Cost; 5] = [Cost::Messages, Cost::Bytes, Cost::Directory, Cost::Notices, Cost::Meetings];
+impl PeakCost {
+    const ALL: [PeakCost; 5] =
+        [PeakCost::Messages, PeakCost::Bytes, PeakCost::Directory, PeakCost::Notices, PeakCost::Meetings];
 
     /// Its name, for people.
     pub fn name(self) -> &'static str {
         match self {
-            Cost::Messages => "messages a barrier",
-            Cost::Bytes => "bytes a barrier",
-            Cost::Directory => "directory, bytes",
-            Cost::Notices => "notices held, bytes",
-            Cost::Meetings => "meetings a barrier",
+            PeakCost::Messages => "messages a barrier",
+            PeakCost::Bytes => "bytes a barrier",
+            PeakCost::Directory => "directory, bytes",
+            PeakCost::Notices => "notices held, bytes",
+            PeakCost::Meetings => "meetings a barrier",
         }
     }
 
     fn of(self, totals: &Totals) -> f64 {
         let barriers = totals.barriers as f64;
         match self {
-            Cost::Messages => totals.most.messages as f64 / barriers,
-            Cost::Bytes => totals.most.bytes as f64 / barriers,
-            Cost::Directory => totals.directory as f64,
-            Cost::Notices => totals.notices as f64,
-            Cost::Meetings => totals.meetings as f64 / barriers,
+            PeakCost::Messages => totals.most.messages as f64 / barriers,
+            PeakCost::Bytes => totals.most.bytes as f64 / barriers,
+            PeakCost::Directory => totals.directory as f64,
+            PeakCost::Notices => totals.notices as f64,
+            PeakCost::Meetings => totals.meetings as f64 / barriers,
         }
     }
 }
@@ -116,7 +117,7 @@ pub struct Growth {
     /// What ranks do.
     pub pattern: &'static str,
     /// What it costs one of them.
-    pub cost: Cost,
+    pub cost: PeakCost,
     /// How much, by the number of ranks.
     pub values: Vec<(u32, f64)>,
     /// How that grows.
@@ -133,16 +134,16 @@ impl Growth {
 }
 
 /// What ranks do, and what may grow faster than the logarithm of their number.
-struct Case {
+struct GrowthCase {
     pattern: &'static str,
     trace: fn(u32) -> Box<dyn Trace>,
-    may_grow: &'static [Cost],
+    may_grow: &'static [PeakCost],
     reason: &'static str,
 }
 
-const CASES: [Case; 5] = [
-    Case { pattern: "empty barrier", trace: |_| Box::new(Pattern::Nothing), may_grow: &[], reason: "" },
-    Case {
+const CASES: [GrowthCase; 5] = [
+    GrowthCase { pattern: "empty barrier", trace: |_| Box::new(Pattern::Nothing), may_grow: &[], reason: "" },
+    GrowthCase {
         pattern: "LAPLACE, 4 rows a rank",
         trace: |ranks| {
             let rows = u64::from(ranks) * 4;
@@ -151,22 +152,22 @@ const CASES: [Case; 5] = [
         may_grow: &[],
         reason: "",
     },
-    Case {
+    GrowthCase {
         pattern: "LU, a block a rank",
         trace: |ranks| Box::new(Lu::new(u64::from(ranks).isqrt() * 32, 32, ranks)),
         may_grow: &[],
         reason: "",
     },
-    Case {
+    GrowthCase {
         pattern: "first touch, a page a rank",
         trace: |ranks| Box::new(Pattern::FirstTouch(ranks)),
-        may_grow: &[Cost::Bytes, Cost::Notices],
+        may_grow: &[PeakCost::Bytes, PeakCost::Notices],
         reason: "everybody learns each page's home, so that a fault asks nobody; once a page",
     },
-    Case {
+    GrowthCase {
         pattern: "a page that all others read",
         trace: |_| Box::new(Pattern::OneForAll),
-        may_grow: &[Cost::Messages, Cost::Bytes, Cost::Directory, Cost::Notices],
+        may_grow: &[PeakCost::Messages, PeakCost::Bytes, PeakCost::Directory, PeakCost::Notices],
         reason: "a home brings its page to each sharer itself; a broadcast goes by a tree",
     },
 ];
@@ -176,18 +177,18 @@ pub fn measure(machine: &Machine, ranks: &[u32]) -> Vec<Growth> {
     CASES.iter().flat_map(|case| case.measure(machine, ranks)).collect()
 }
 
-impl Case {
+impl GrowthCase {
     fn measure(&self, machine: &Machine, ranks: &[u32]) -> Vec<Growth> {
         let run = |&count: &u32| (count, World::new(machine, &*(self.trace)(count), count).run());
         let totals: Vec<(u32, Totals)> = ranks.iter().map(run).collect();
-        let growth = |cost: Cost| {
+        let growth = |cost: PeakCost| {
             let values: Vec<(u32, f64)> = totals.iter().map(|(n, totals)| (*n, cost.of(totals))).collect();
             let (law, may) = (Law::fit(&values), self.may_grow.contains(&cost));
             let grows = !matches!(law, Law::Constant | Law::Logarithm);
             let reason = (grows && may).then_some(self.reason);
             Growth { pattern: self.pattern, cost, values, law, reason }
         };
-        Cost::ALL.into_iter().map(growth).collect()
+        PeakCost::ALL.into_iter().map(growth).collect()
     }
 }
 
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(fit(|n| n * n), Law::Linear, "worse than all of them");
     }
 
-    fn of(all: &[Growth], pattern: &str, cost: Cost) -> Law {
+    fn of(all: &[Growth], pattern: &str, cost: PeakCost) -> Law {
         let found = all.iter().find(|growth| growth.pattern.starts_with(pattern) && growth.cost == cost);
         found.map(|growth| growth.law).unwrap()
     }
@@ -227,18 +228,22 @@ mod tests {
         for growth in all.iter().filter(|growth| growth.pattern == "empty barrier") {
             let values = [6.0, 8.0, 10.0];
             match growth.cost {
-                Cost::Messages => assert!(growth.values.iter().map(|value| value.1).eq(values), "{growth:?}"),
-                Cost::Bytes | Cost::Notices => assert_eq!(growth.law, Law::Logarithm, "{growth:?}"),
-                Cost::Directory | Cost::Meetings => assert_eq!(growth.law, Law::Constant, "{growth:?}"),
+                PeakCost::Messages => {
+                    assert!(growth.values.iter().map(|value| value.1).eq(values), "{growth:?}")
+                }
+                PeakCost::Bytes | PeakCost::Notices => assert_eq!(growth.law, Law::Logarithm, "{growth:?}"),
+                PeakCost::Directory | PeakCost::Meetings => {
+                    assert_eq!(growth.law, Law::Constant, "{growth:?}")
+                }
             }
         }
         for (pattern, cost, law) in [
-            ("LAPLACE", Cost::Messages, Law::Logarithm),
-            ("LAPLACE", Cost::Directory, Law::Constant),
-            ("LAPLACE", Cost::Meetings, Law::Constant),
-            ("first touch", Cost::Messages, Law::Logarithm),
-            ("first touch", Cost::Bytes, Law::Linear),
-            ("a page that all", Cost::Messages, Law::Linear),
+            ("LAPLACE", PeakCost::Messages, Law::Logarithm),
+            ("LAPLACE", PeakCost::Directory, Law::Constant),
+            ("LAPLACE", PeakCost::Meetings, Law::Constant),
+            ("first touch", PeakCost::Messages, Law::Logarithm),
+            ("first touch", PeakCost::Bytes, Law::Linear),
+            ("a page that all", PeakCost::Messages, Law::Linear),
         ] {
             assert_eq!(of(&all, pattern, cost), law, "{pattern}, {cost:?}");
         }

@@ -80,7 +80,7 @@ pub struct Machine {
 
 /// Arithmetic of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum Arithmetic {
     /// Elements of LAPLACE, each in one iteration.
     Cells(u64),
     /// Floating-point operations of LU.
@@ -105,10 +105,10 @@ impl PageCosts {
 }
 
 impl Compute {
-    pub(super) fn time(&self, work: Work) -> Time {
+    pub(super) fn time(&self, work: Arithmetic) -> Time {
         Time::seconds(match work {
-            Work::Cells(count) => self.cell * count as f64,
-            Work::Flops(count) => self.flop * count as f64,
+            Arithmetic::Cells(count) => self.cell * count as f64,
+            Arithmetic::Flops(count) => self.flop * count as f64,
         })
     }
 }

@@ -13,7 +13,7 @@ pub mod trace;
 mod world;
 mod written;
 
-pub use machine::{Compute, Machine, Network, PageCosts, Work};
+pub use machine::{Arithmetic, Compute, Machine, Network, PageCosts};
 pub use time::Time;
 pub use trace::Trace;
 pub use world::{Totals, Traffic, World};

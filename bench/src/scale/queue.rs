@@ -32,7 +32,7 @@ pub(super) struct Packet {
 
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum PacketEvent {
     /// It comes to its sender's port.
     Leaves,
     /// Its first byte comes to its receiver's port.
@@ -46,7 +46,7 @@ struct Event {
     at: Time,
     /// Of events at the same time the older one is first: a run is the same every time.
     number: u64,
-    stage: Stage,
+    stage: PacketEvent,
     packet: Box<Packet>,
 }
 
@@ -78,13 +78,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, at: Time, stage: Stage, packet: Box<Packet>) {
+    pub(super) fn push(&mut self, at: Time, stage: PacketEvent, packet: Box<Packet>) {
         self.events.push(Reverse(Event { at, number: self.next, stage, packet }));
         self.next += 1;
     }
 
     /// The earliest event.
-    pub(super) fn pop(&mut self) -> Option<(Time, Stage, Box<Packet>)> {
+    pub(super) fn pop(&mut self) -> Option<(Time, PacketEvent, Box<Packet>)> {
         self.events.pop().map(|Reverse(event)| (event.at, event.stage, event.packet))
     }
 }

@@ -8,11 +8,11 @@ use std::ops::Range;
 /// Bytes of a page that were written in an interval: ascending runs, none of which touches the next. A byte
 /// that was written is taken to have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct WrittenBytes {
     runs: Vec<Range<usize>>,
 }
 
-impl Written {
+impl WrittenBytes {
     /// Adds bytes of the page. Programs mostly go forward, so these are mostly the last.
     pub(super) fn add(&mut self, bytes: Range<usize>) {
         let first = self.runs.partition_point(|run| run.end < bytes.start);
@@ -34,8 +34,8 @@ mod tests {
     use super::*;
 
     /// From the first byte to the one behind the last.
-    fn written(runs: &[(usize, usize)]) -> Written {
-        let mut written = Written::default();
+    fn written(runs: &[(usize, usize)]) -> WrittenBytes {
+        let mut written = WrittenBytes::default();
         runs.iter().for_each(|&(start, end)| written.add(start..end));
         written
     }

@@ -8,7 +8,7 @@
 use super::communicator::Communicator;
 use super::driver::Goal;
 use super::driver::Shared;
-use super::engine::{Call, Engine};
+use super::engine::{Engine, HandlerCall};
 use super::span::Source;
 use scash_comm::biased::Guard;
 use scash_comm::{Error, Result};
@@ -137,7 +137,7 @@ impl Shared {
         engine
     }
 
-    fn run(&self, call: &Call) {
+    fn run(&self, call: &HandlerCall) {
         let handlers = self.handlers.0.read().unwrap_or_else(PoisonError::into_inner);
         let handler = handlers.get(&call.handler).cloned();
         drop(handlers);

@@ -56,14 +56,14 @@ pub struct Thresholds {
 
 /// How a message travels. Its number is the tag of the messages that are measured, and what a leader tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Method {
     Read = 1,
     Push = 2,
 }
 
-impl Way {
+impl Method {
     fn numbered(number: u64) -> Option<Self> {
-        [Self::Read, Self::Push].into_iter().find(|way| *way as u64 == number)
+        [Self::Read, Self::Push].into_iter().find(|method| *method as u64 == number)
     }
 
     /// What has all messages travel so.
@@ -110,11 +110,11 @@ impl Communicator {
             }
             None => None,
         };
-        let told = exchange.all_gather(&[found.map_or(0, |way| way as u8)], &[])?;
+        let told = exchange.all_gather(&[found.map_or(0, |method| method as u8)], &[])?;
         let told: Vec<_> = told.into_iter().map(|(told, _)| told).collect();
         let agreed = agreed(&told)?.filter(|_| options.calibrate);
         let Options { eager, large, .. } = *options;
-        let push = if agreed == Some(Way::Read) { eager } else { options.push };
+        let push = if agreed == Some(Method::Read) { eager } else { options.push };
         let mut engine = self.shared.engine();
         for to in (0..).zip(&hosts).filter(|&(_, host)| *host == hosts[me as usize]).map(|(to, _)| to) {
             engine.set_protocols(to, Protocols { eager, push, large });
@@ -123,7 +123,7 @@ impl Communicator {
     }
 
     /// Measures with a follower, and ends its part.
-    fn lead(&self, follower: u32, options: &Options) -> Result<Option<Way>> {
+    fn lead(&self, follower: u32, options: &Options) -> Result<Option<Method>> {
         let is_chosen_here = {
             let engine = self.shared.engine();
             engine.is_readable(follower) && engine.is_near(follower)
@@ -133,12 +133,12 @@ impl Communicator {
         Ok(found)
     }
 
-    fn measure(&self, follower: u32) -> Result<Option<Way>> {
+    fn measure(&self, follower: u32) -> Result<Option<Method>> {
         let mut bytes = vec![1; LEN];
         // The follower may come later; and first times cost more than others.
-        let mut short = self.round_trip(follower, Way::Read, &mut bytes[..SHORT])?;
+        let mut short = self.round_trip(follower, Method::Read, &mut bytes[..SHORT])?;
         for _ in 0..TURNS {
-            short = self.round_trip(follower, Way::Push, &mut bytes[..SHORT])?.min(short);
+            short = self.round_trip(follower, Method::Push, &mut bytes[..SHORT])?.min(short);
         }
         if short >= AWAKE {
             return Ok(None);
@@ -146,20 +146,20 @@ impl Communicator {
         let start = Instant::now();
         let (mut push, mut read) = (Duration::MAX, Duration::MAX);
         for _ in 0..TURNS {
-            for (way, least) in [(Way::Push, &mut push), (Way::Read, &mut read)] {
+            for (method, least) in [(Method::Push, &mut push), (Method::Read, &mut read)] {
                 if start.elapsed() >= BUDGET {
                     return Ok(None);
                 }
-                *least = self.round_trip(follower, way, &mut bytes)?.min(*least);
+                *least = self.round_trip(follower, method, &mut bytes)?.min(*least);
             }
         }
-        Ok(Some(Way::better(push, read)))
+        Ok(Some(Method::better(push, read)))
     }
 
     /// The time of a message there and back.
-    fn round_trip(&self, follower: u32, way: Way, bytes: &mut [u8]) -> Result<Duration> {
-        self.shared.engine().set_protocols(follower, way.alone());
-        let (start, tag) = (Instant::now(), way as u64);
+    fn round_trip(&self, follower: u32, method: Method, bytes: &mut [u8]) -> Result<Duration> {
+        self.shared.engine().set_protocols(follower, method.alone());
+        let (start, tag) = (Instant::now(), method as u64);
         self.send_in(CONTEXT, follower, tag, bytes)?;
         self.receive_in(Pattern { context: CONTEXT, source: Some(follower), tag: Some(tag) }, bytes)?;
         Ok(start.elapsed())
@@ -171,8 +171,8 @@ impl Communicator {
         let pattern = Pattern { context: CONTEXT, source: Some(leader), tag: None };
         loop {
             let status = self.receive_in(pattern, &mut room)?;
-            let Some(way) = Way::numbered(status.tag) else { return Ok(()) };
-            self.shared.engine().set_protocols(leader, way.alone());
+            let Some(method) = Method::numbered(status.tag) else { return Ok(()) };
+            self.shared.engine().set_protocols(leader, method.alone());
             self.send_in(CONTEXT, leader, status.tag, &room[..status.len])?;
         }
     }
@@ -195,20 +195,20 @@ fn has_a_choice(options: &Options) -> bool {
 
 /// What follows from what all ranks have told, in their order: what most leaders have found; reads, if as
 /// many have found either.
-fn agreed(told: &[Vec<u8>]) -> Result<Option<Way>> {
+fn agreed(told: &[Vec<u8>]) -> Result<Option<Method>> {
     let (mut reads, mut pushes) = (0, 0);
     for (rank, told) in (0..).zip(told) {
         match *told.as_slice() {
             [0] => {}
-            [told] if told == Way::Read as u8 => reads += 1,
-            [told] if told == Way::Push as u8 => pushes += 1,
+            [told] if told == Method::Read as u8 => reads += 1,
+            [told] if told == Method::Push as u8 => pushes += 1,
             _ => {
                 let why = "it tells something else than how messages travel".to_owned();
                 return Err(Error::Protocol { rank, why });
             }
         }
     }
-    Ok((reads + pushes > 0).then_some(if reads >= pushes { Way::Read } else { Way::Push }))
+    Ok((reads + pushes > 0).then_some(if reads >= pushes { Method::Read } else { Method::Push }))
 }
 
 #[cfg(test)]
@@ -227,8 +227,8 @@ mod tests {
     fn what_most_leaders_have_found_is_agreed_on() {
         let agreed = |told: &[u8]| agreed(&told.iter().map(|told| vec![*told]).collect::<Vec<_>>()).unwrap();
         assert_eq!(agreed(&[0, 0]), None);
-        assert_eq!(agreed(&[1, 0, 2, 0, 2]), Some(Way::Push));
-        assert_eq!(agreed(&[1, 0, 2, 0]), Some(Way::Read));
+        assert_eq!(agreed(&[1, 0, 2, 0, 2]), Some(Method::Push));
+        assert_eq!(agreed(&[1, 0, 2, 0]), Some(Method::Read));
         for wrong in [vec![], vec![3], vec![1, 1]] {
             let error = super::agreed(&[vec![0], wrong]).unwrap_err();
             assert!(matches!(error, Error::Protocol { rank: 1, .. }), "{error}");
@@ -237,9 +237,9 @@ mod tests {
 
     #[test]
     fn a_push_has_to_be_faster_by_what_it_takes_of_a_second_processor() {
-        let of = |push, read| Way::better(Duration::from_micros(push), Duration::from_micros(read));
-        assert_eq!(of(10, 14), Way::Push);
-        assert_eq!(of(11, 14), Way::Read);
+        let of = |push, read| Method::better(Duration::from_micros(push), Duration::from_micros(read));
+        assert_eq!(of(10, 14), Method::Push);
+        assert_eq!(of(11, 14), Method::Read);
     }
 
     #[test]

@@ -6,9 +6,8 @@ use super::engine::{Engine, LONG};
 use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::{Buffer, Heap};
-use super::requests::{Destination, Number};
-use super::saver::Saver;
-use super::span::{Room, Source};
+use super::requests::{Destination, RequestNumber};
+use super::span::{ReceiveBuffer, Source};
 use super::{Options, Status};
 use scash_comm::biased::Guard;
 use scash_comm::{Endpoint, Error, Exchange, Result};
@@ -21,7 +20,7 @@ const PROGRAM: u16 = 0;
 /// occupies memory.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "an operation that nobody waits for is never known to be over"]
-pub struct Request(pub(super) Option<Number>);
+pub struct Request(pub(super) Option<RequestNumber>);
 
 /// What an operation has brought.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub struct Received {
 pub struct Communicator {
     pub(super) shared: Arc<Shared>,
     /// `None` while a checkpoint is taken.
-    helper: Arc<Mutex<Option<Helper>>>,
+    pub(super) helper: Arc<Mutex<Option<Helper>>>,
 }
 
 impl Communicator {
@@ -67,11 +66,6 @@ impl Communicator {
         let communicator = Self { shared, helper: Arc::new(Mutex::new(Some(helper))) };
         communicator.calibrate(exchange, &options)?;
         Ok(communicator)
-    }
-
-    /// What takes checkpoints of it.
-    pub fn saver(&self) -> Saver {
-        Saver::of(&self.shared, &self.helper)
     }
 
     /// This rank.
@@ -134,7 +128,7 @@ impl Communicator {
     #[inline]
     pub(super) fn receive_in(&self, pattern: Pattern, into: &mut [u8]) -> Result<Status> {
         // SAFETY: the memory is borrowed until the wait is over.
-        let place = unsafe { Room::new(into.as_mut_ptr(), into.len()) };
+        let place = unsafe { ReceiveBuffer::new(into.as_mut_ptr(), into.len()) };
         let (engine, number) = self.posted(pattern, Destination::Room(place))?;
         Ok(self.end_of(engine, number)?.status)
     }
@@ -195,7 +189,7 @@ impl Communicator {
         len: usize,
     ) -> Result<Request> {
         // SAFETY: the caller's promise.
-        let place = unsafe { Room::new(into, len) };
+        let place = unsafe { ReceiveBuffer::new(into, len) };
         self.post(source, tag, Destination::Room(place))
     }
 
@@ -311,7 +305,7 @@ impl Communicator {
         collective: &Collective,
         input: *const u8,
         output: *mut u8,
-    ) -> Result<(Guard<'_, Engine>, Number)> {
+    ) -> Result<(Guard<'_, Engine>, RequestNumber)> {
         let (rank, size) = (self.rank(), self.size());
         collective.check(size).map_err(Error::Invalid)?;
         let most = collective.input_len(rank).max(collective.output_len(rank, size));
@@ -323,7 +317,7 @@ impl Communicator {
         // SAFETY: the caller's promise.
         let input = unsafe { Source::new(input, collective.input_len(rank)) };
         // SAFETY: the caller's promise.
-        let output = unsafe { Room::new(output, collective.output_len(rank, size)) };
+        let output = unsafe { ReceiveBuffer::new(output, collective.output_len(rank, size)) };
         let mut engine = self.shared.engine();
         let number = self.shared.told(engine.start(collective, input, output))?;
         self.shared.settle(&mut engine);
@@ -340,7 +334,7 @@ impl Communicator {
 
     /// Posts a receive; its number, and the engine, which the caller may want to go on with.
     #[inline]
-    fn posted(&self, pattern: Pattern, into: Destination) -> Result<(Guard<'_, Engine>, Number)> {
+    fn posted(&self, pattern: Pattern, into: Destination) -> Result<(Guard<'_, Engine>, RequestNumber)> {
         let mut engine = self.shared.engine();
         let number = self.shared.told(engine.receive(pattern, into))?;
         self.shared.settle(&mut engine);

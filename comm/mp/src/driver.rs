@@ -11,7 +11,7 @@ use super::Options;
 use super::active::Handlers;
 use super::barrier::Groups;
 use super::cores::Cores;
-use super::engine::{COPIED_PIECE, Engine, PATIENCE};
+use super::engine::{COPIED_PIECE, Engine, SILENT_TICKS};
 use super::reading::{self, Memories};
 use super::registered::Heap;
 use scash_comm::biased::{Biased, Guard};
@@ -126,7 +126,7 @@ impl Shared {
         })
     }
 
-    /// The rank's door to others. For who has the engine or a window, or is the helper: it may be replaced
+    /// The rank's endpoint. For who has the engine or a window, or is the helper: it may be replaced
     /// otherwise.
     pub(super) fn endpoint(&self) -> &dyn Endpoint {
         &**self.endpoint
@@ -319,7 +319,7 @@ impl Shared {
 
     /// Time between two ticks.
     pub(super) fn tick_length(&self) -> Duration {
-        if self.silence.is_zero() { LONE_TICK } else { (self.silence / PATIENCE).max(SHORTEST_TICK) }
+        if self.silence.is_zero() { LONE_TICK } else { (self.silence / SILENT_TICKS).max(SHORTEST_TICK) }
     }
 
     /// Makes progress until nothing that was put or sent to a rank waits for room.

@@ -91,7 +91,7 @@ pub use options::{Large, Options};
 pub use registered::Buffer;
 pub use saver::{Paused, Saver, Saving};
 pub use scope::{Operation, Scope};
-pub use waiting::Over;
+pub use waiting::Completed;
 pub use window::Window;
 pub use world::World;
 

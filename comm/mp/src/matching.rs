@@ -56,7 +56,7 @@ impl Envelope {
 
 /// Receives that wait for their message.
 #[derive(Debug)]
-pub(super) struct Expected {
+pub(super) struct PostedQueue {
     lists: Lists,
     /// Of each class, how many there are: classes without any are not searched.
     count: [u32; CLASSES as usize],
@@ -81,7 +81,7 @@ struct Posted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(u32);
 
-impl Expected {
+impl PostedQueue {
     pub(super) fn new() -> Self {
         let lists = Lists::new();
         Self { lists, count: [0; CLASSES as usize], posted: Vec::new(), free: Vec::new(), next: 0 }
@@ -277,7 +277,7 @@ mod tests {
         fn what_matches_is_what_two_lists_searched_from_their_heads_would_match(
             steps in prop::collection::vec(step(), 0..300),
         ) {
-            let (mut expected, mut unexpected) = (Expected::new(), Unexpected::new());
+            let (mut expected, mut unexpected) = (PostedQueue::new(), Unexpected::new());
             let mut receives: Vec<(Pattern, u64, Slot)> = Vec::new();
             let mut messages: Vec<(Envelope, u64)> = Vec::new();
             for (number, step) in (0..).zip(steps) {

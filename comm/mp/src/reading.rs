@@ -5,7 +5,7 @@
 //! for many reasons (the `ptrace_scope` of Yama, containers, user namespaces), and say so only then.
 
 use super::Options;
-use super::engine::{Reach, Reading};
+use super::engine::{ReadAccess, Reading};
 use scash_comm::{Error, Exchange, Result};
 use std::io::IoSliceMut;
 use std::sync::Once;
@@ -19,8 +19,8 @@ pub(super) struct Memories {
     pids: Vec<Option<Pid>>,
     warned: Once,
     /// What this process can read of each rank's memory, and each rank of its.
-    pub(super) readable: Vec<Reach>,
-    pub(super) reads: Vec<Reach>,
+    pub(super) readable: Vec<ReadAccess>,
+    pub(super) reads: Vec<ReadAccess>,
 }
 
 /// What a rank tells the others: `process 4 | address of the sample 8 | sample 8 | window 8`.
@@ -52,7 +52,7 @@ pub(super) fn meet(
             return Err(broken(rank, "its window differs: start all ranks with the same options"));
         }
         let pid = if exchange.host(rank) == here { read_sample(card) } else { None };
-        readable.push(Reach { all: pid.is_some(), registered: is_mapped(rank) });
+        readable.push(ReadAccess { all: pid.is_some(), registered: is_mapped(rank) });
         pids.push(pid);
     }
     let mine: Vec<u8> = readable.iter().map(|to| u8::from(to.all) | u8::from(to.registered) << 1).collect();
@@ -62,7 +62,7 @@ pub(super) fn meet(
     let me = exchange.rank() as usize;
     let of_me = |(theirs, _): &(Vec<u8>, _)| {
         let bits = theirs.get(me).copied().unwrap_or(0);
-        Reach { all: bits & 1 != 0, registered: bits & 2 != 0 }
+        ReadAccess { all: bits & 1 != 0, registered: bits & 2 != 0 }
     };
     let reads = theirs.iter().map(of_me).collect();
     let memories = Memories { pids, warned: Once::new(), readable, reads };

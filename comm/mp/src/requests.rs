@@ -3,19 +3,19 @@
 use super::Status;
 use super::blocks::Blocks;
 use super::matching::Slot;
-use super::span::{Room, Source};
+use super::span::{ReceiveBuffer, Source};
 use scash_comm::Error;
 
 /// Names an operation. The upper half tells one from another that had the same place before it; 0 names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Number(pub(super) u64);
+pub(super) struct RequestNumber(pub(super) u64);
 
 /// How an operation ended.
-pub(super) type Outcome = std::result::Result<Ended, Error>;
+pub(super) type Outcome = std::result::Result<Completion, Error>;
 
 /// What comes of an operation that went well.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct Completion {
     /// Of the message that was received; of a send, what was sent.
     pub(super) status: Status,
     /// The message, if the receive had not brought room for it.
@@ -26,7 +26,7 @@ pub(super) struct Ended {
 #[derive(Debug)]
 pub(super) enum Destination {
     /// Room of the application.
-    Room(Room),
+    Room(ReceiveBuffer),
     /// Memory that is made when the length is known.
     Own(Vec<u8>),
 }
@@ -91,42 +91,42 @@ impl Request {
 /// All operations under way.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    seats: Vec<Seat>,
+    slots: Vec<RequestSlot>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Seat {
+struct RequestSlot {
     generation: u32,
     request: Option<Request>,
 }
 
 impl Requests {
     /// Takes an operation in.
-    pub(super) fn add(&mut self, request: Request) -> Number {
+    pub(super) fn add(&mut self, request: Request) -> RequestNumber {
         self.add_with(|_| request)
     }
 
     /// The same of one that is made when its number is known.
     #[inline]
-    pub(super) fn add_with(&mut self, make: impl FnOnce(Number) -> Request) -> Number {
+    pub(super) fn add_with(&mut self, make: impl FnOnce(RequestNumber) -> Request) -> RequestNumber {
         let at = self.free.pop().unwrap_or_else(|| {
-            self.seats.push(Seat { generation: 1, request: None });
-            u32::try_from(self.seats.len() - 1).expect("operations fit memory")
+            self.slots.push(RequestSlot { generation: 1, request: None });
+            u32::try_from(self.slots.len() - 1).expect("operations fit memory")
         });
-        let seat = &mut self.seats[at as usize];
-        let number = Number(u64::from(seat.generation) << 32 | u64::from(at));
-        seat.request = Some(make(number));
+        let slot = &mut self.slots[at as usize];
+        let number = RequestNumber(u64::from(slot.generation) << 32 | u64::from(at));
+        slot.request = Some(make(number));
         number
     }
 
     /// The operation of that number, if it exists.
-    pub(super) fn get_mut(&mut self, number: Number) -> Option<&mut Request> {
-        self.seat(number)?.request.as_mut()
+    pub(super) fn get_mut(&mut self, number: RequestNumber) -> Option<&mut Request> {
+        self.slot(number)?.request.as_mut()
     }
 
     /// Takes the operation of that number out. The number names nothing then.
-    pub(super) fn remove(&mut self, number: Number) -> Option<Request> {
+    pub(super) fn remove(&mut self, number: RequestNumber) -> Option<Request> {
         self.remove_if(number, |_| true)
     }
 
@@ -134,11 +134,11 @@ impl Requests {
     #[inline]
     pub(super) fn remove_if(
         &mut self,
-        number: Number,
+        number: RequestNumber,
         is_it: impl FnOnce(&Request) -> bool,
     ) -> Option<Request> {
-        let seat = self.seat(number)?;
-        let request = seat.request.take_if(|request| is_it(request))?;
+        let slot = self.slot(number)?;
+        let request = slot.request.take_if(|request| is_it(request))?;
         self.vacate(number);
         Some(request)
     }
@@ -146,41 +146,41 @@ impl Requests {
     /// The status of a receive that is [over and went well](Request::Received). Its number names nothing
     /// then.
     #[inline]
-    pub(super) fn received(&mut self, number: Number) -> Option<Status> {
-        let seat = self.seat(number)?;
-        let Some(Request::Received(status)) = seat.request else { return None };
-        seat.request = None;
+    pub(super) fn received(&mut self, number: RequestNumber) -> Option<Status> {
+        let slot = self.slot(number)?;
+        let Some(Request::Received(status)) = slot.request else { return None };
+        slot.request = None;
         self.vacate(number);
         Some(status)
     }
 
     /// Makes the place of an operation that was taken out the next one's.
     #[inline]
-    fn vacate(&mut self, number: Number) {
+    fn vacate(&mut self, number: RequestNumber) {
         let [a, b, c, d, ..] = number.0.to_le_bytes();
         let at = u32::from_le_bytes([a, b, c, d]);
-        let seat = &mut self.seats[at as usize];
+        let slot = &mut self.slots[at as usize];
         // A number that comes back after four thousand million operations at one place is nobody's any more.
         // Never 0.
-        seat.generation = seat.generation.wrapping_add(1).max(1);
+        slot.generation = slot.generation.wrapping_add(1).max(1);
         self.free.push(at);
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.seats.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 
     /// All of them.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Request> {
-        self.seats.iter_mut().filter_map(|seat| seat.request.as_mut())
+        self.slots.iter_mut().filter_map(|slot| slot.request.as_mut())
     }
 
     #[inline]
-    fn seat(&mut self, number: Number) -> Option<&mut Seat> {
+    fn slot(&mut self, number: RequestNumber) -> Option<&mut RequestSlot> {
         let [a, b, c, d, e, f, g, h] = number.0.to_le_bytes();
-        let seat = self.seats.get_mut(u32::from_le_bytes([a, b, c, d]) as usize)?;
-        (seat.generation == u32::from_le_bytes([e, f, g, h])).then_some(seat)
+        let slot = self.slots.get_mut(u32::from_le_bytes([a, b, c, d]) as usize)?;
+        (slot.generation == u32::from_le_bytes([e, f, g, h])).then_some(slot)
     }
 }
 
@@ -195,10 +195,10 @@ impl Destination {
 
     /// The place for the `len` bytes that follow the first `here`, which are there. It has been prepared for
     /// them. Good until this value is used again.
-    pub(super) fn place(&mut self, here: usize, len: usize) -> Room {
+    pub(super) fn place(&mut self, here: usize, len: usize) -> ReceiveBuffer {
         match self {
             Destination::Room(place) => place.part(here, len),
-            Destination::Own(bytes) => Room::behind(bytes, len),
+            Destination::Own(bytes) => ReceiveBuffer::behind(bytes, len),
         }
     }
 
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_number_names_one_operation_and_no_later_one() {
         let mut requests = Requests::default();
-        let over = || Request::Over(Ok(Ended::default()));
+        let over = || Request::Over(Ok(Completion::default()));
         let first = requests.add(over());
         assert_eq!(requests.len(), 1);
         assert!(requests.remove(first).is_some());
@@ -246,7 +246,7 @@ mod tests {
         assert!(requests.get_mut(first).is_none() && requests.remove(first).is_none());
         assert!(matches!(requests.get_mut(second), Some(Request::Over(_))));
         for wrong in [0, 7, u64::MAX, second.0 + 1] {
-            assert!(requests.get_mut(Number(wrong)).is_none());
+            assert!(requests.get_mut(RequestNumber(wrong)).is_none());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Checkpoints of a communicator: it is paused, saved with all other memory of its process, and goes on, or
 //! is made anew in the process that comes back.
 
+use super::communicator::Communicator;
 use super::driver::Shared;
 use super::engine::{Engine, Hindrance};
 use super::progress::Helper;
@@ -36,11 +37,14 @@ pub struct Paused<'a> {
     engine: RefCell<Option<Guard<'a, Engine>>>,
 }
 
-impl Saver {
-    pub(super) fn of(shared: &Arc<Shared>, helper: &Arc<Helping>) -> Saver {
-        Saver { shared: Arc::downgrade(shared), helper: Arc::downgrade(helper) }
+impl Communicator {
+    /// What takes checkpoints of it.
+    pub fn saver(&self) -> Saver {
+        Saver { shared: Arc::downgrade(&self.shared), helper: Arc::downgrade(&self.helper) }
     }
+}
 
+impl Saver {
     /// The communicator, if it was not dropped.
     pub fn saving(&self) -> Option<Saving> {
         Some(Saving { helper: self.helper.upgrade()?, shared: self.shared.upgrade()? })
@@ -70,8 +74,8 @@ impl Paused<'_> {
     /// Makes connections anew in the process that has come back. Collective.
     ///
     /// # Safety
-    /// The process has come back from an image that was taken while this was paused, and no other thread uses
-    /// the communicator.
+    /// The process has come back from an image that was taken while this was paused and had no
+    /// [hindrance](Self::hindrance), and it has one thread.
     ///
     /// # Errors
     /// Ranks do not reach each other.
@@ -81,7 +85,8 @@ impl Paused<'_> {
         let endpoint = job::endpoint(member, &network, ABI)?;
         let mut engine = self.engine.borrow_mut();
         let Some(engine) = engine.as_mut() else { return Ok(()) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise: those of the image's threads that had the endpoint or registered
+        // memory in their hands had come for the engine, and this one has no reference to them.
         unsafe { shared.renew(engine, endpoint, member) }
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Source {
 
 /// Room for bytes to be received: writable, and used by nobody else until its operation ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct ReceiveBuffer {
     at: *mut u8,
     len: usize,
 }
@@ -23,7 +23,7 @@ pub(super) struct Room {
 // SAFETY: whoever made it vouches for the memory until the operation ends, whichever thread carries it out.
 unsafe impl Send for Source {}
 // SAFETY: as above.
-unsafe impl Send for Room {}
+unsafe impl Send for ReceiveBuffer {}
 
 impl Source {
     /// # Safety
@@ -67,7 +67,7 @@ impl Source {
     }
 }
 
-impl Room {
+impl ReceiveBuffer {
     /// # Safety
     /// The bytes are writable and used by nobody else for as long as this value or a copy of it is used.
     pub(super) unsafe fn new(at: *mut u8, len: usize) -> Self {
@@ -131,7 +131,7 @@ impl fmt::Debug for Source {
     }
 }
 
-impl fmt::Debug for Room {
+impl fmt::Debug for ReceiveBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "room for {} bytes", self.len)
     }
@@ -157,7 +157,7 @@ mod tests {
         let mut bytes = [0; 4];
         // SAFETY: the array lives to the end of the test, and is looked at only when the place is used no
         // more.
-        let place = unsafe { Room::new(bytes.as_mut_ptr(), 3) };
+        let place = unsafe { ReceiveBuffer::new(bytes.as_mut_ptr(), 3) };
         place.store(2, &[7, 8, 9]);
         place.store(usize::MAX, &[1]);
         assert_eq!(bytes, [0, 0, 7, 0]);

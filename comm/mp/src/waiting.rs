@@ -3,12 +3,12 @@
 use super::communicator::{Communicator, Received, Request};
 use super::driver::Goal;
 use super::engine::Engine;
-use super::requests::{Ended, Number, Outcome};
+use super::requests::{Completion, Outcome, RequestNumber};
 use scash_comm::Result;
 use scash_comm::biased::Guard;
 
 /// An operation that is over: its index among those that were asked about, and what came of it.
-pub type Over = (usize, Result<Received>);
+pub type Completed = (usize, Result<Received>);
 
 impl Request {
     /// The request as a number, for interfaces to other languages: 0 if the operation is over already.
@@ -20,11 +20,11 @@ impl Request {
     /// The request that was this number. Of a number that names no operation, or none any more, each call
     /// says so.
     pub fn from_raw(number: u64) -> Self {
-        Self((number != 0).then_some(Number(number)))
+        Self((number != 0).then_some(RequestNumber(number)))
     }
 
     fn outcome(&self, engine: &mut Engine) -> Option<Outcome> {
-        self.0.map_or_else(|| Some(Ok(Ended::default())), |number| engine.outcome(number))
+        self.0.map_or_else(|| Some(Ok(Completion::default())), |number| engine.outcome(number))
     }
 
     fn is_over(&self, engine: &mut Engine) -> bool {
@@ -44,7 +44,11 @@ impl Communicator {
 
     /// Waits for the end of an operation, for a thread that has the engine.
     #[inline]
-    pub(super) fn end_of<'a>(&'a self, mut engine: Guard<'a, Engine>, number: Number) -> Result<Received> {
+    pub(super) fn end_of<'a>(
+        &'a self,
+        mut engine: Guard<'a, Engine>,
+        number: RequestNumber,
+    ) -> Result<Received> {
         let mut wait = self.shared.wait_for(Goal::Operation(number));
         loop {
             if let Some(status) = engine.received(number) {
@@ -71,7 +75,7 @@ impl Communicator {
 
     /// Waits until one of the operations is over, takes it out, and returns it with its index in the order
     /// before. `None` if there are no operations.
-    pub fn wait_any(&self, requests: &mut Vec<Request>) -> Option<Over> {
+    pub fn wait_any(&self, requests: &mut Vec<Request>) -> Option<Completed> {
         if requests.is_empty() {
             return None;
         }
@@ -81,14 +85,14 @@ impl Communicator {
 
     /// Makes progress; if one of the operations is over then, takes it out, and returns it with its index in
     /// the order before.
-    pub fn test_any(&self, requests: &mut Vec<Request>) -> Option<Over> {
+    pub fn test_any(&self, requests: &mut Vec<Request>) -> Option<Completed> {
         let over = self.look(|engine| first(requests, engine))?;
         Some(self.take(requests, over))
     }
 
     /// Waits until at least one of the operations is over, takes out all that are, and returns them with
     /// their indices in the order before. Empty only if there are no operations.
-    pub fn wait_some(&self, requests: &mut Vec<Request>) -> Vec<Over> {
+    pub fn wait_some(&self, requests: &mut Vec<Request>) -> Vec<Completed> {
         if requests.is_empty() {
             return Vec::new();
         }
@@ -97,7 +101,7 @@ impl Communicator {
 
     /// Makes progress, takes out all operations that are over then, and returns them with their indices in
     /// the order before.
-    pub fn test_some(&self, requests: &mut Vec<Request>) -> Vec<Over> {
+    pub fn test_some(&self, requests: &mut Vec<Request>) -> Vec<Completed> {
         self.look(|engine| self.some(requests, engine)).unwrap_or_default()
     }
 
@@ -147,13 +151,13 @@ impl Communicator {
         over(&mut engine)
     }
 
-    fn take(&self, requests: &mut Vec<Request>, (at, outcome): (usize, Outcome)) -> Over {
+    fn take(&self, requests: &mut Vec<Request>, (at, outcome): (usize, Outcome)) -> Completed {
         requests.remove(at).0.take();
         (at, self.received(outcome))
     }
 
     /// Takes out all operations that are over, if there are any.
-    fn some(&self, requests: &mut Vec<Request>, engine: &mut Engine) -> Option<Vec<Over>> {
+    fn some(&self, requests: &mut Vec<Request>, engine: &mut Engine) -> Option<Vec<Completed>> {
         let (mut over, mut at) = (Vec::new(), 0);
         requests.retain_mut(|request| {
             let outcome = request.outcome(engine);

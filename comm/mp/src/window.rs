@@ -3,7 +3,7 @@
 use super::communicator::Communicator;
 use super::driver::Goal;
 use super::registered::Heap;
-use super::span::Room;
+use super::span::ReceiveBuffer;
 use scash_comm::{Error, Result, racing};
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ pub struct Window {
     heap: Arc<Heap>,
     rank: u32,
     /// By rank.
-    parts: Vec<RankPart>,
+    parts: Vec<RankMemory>,
 }
 
 /// A rank's part: where it begins in that rank's registered memory, and how long it is.
 #[derive(Clone, Copy, Debug)]
-struct RankPart {
+struct RankMemory {
     offset: usize,
     len: usize,
 }
@@ -45,7 +45,7 @@ impl Communicator {
         if let Ok(offset) = claimed {
             // SAFETY: the memory is mapped for as long as the communicator lives, and belongs to nobody else
             // until the window is closed.
-            let place = unsafe { Room::new(heap.at(offset), len) };
+            let place = unsafe { ReceiveBuffer::new(heap.at(offset), len) };
             // Before the others know of it.
             engine.open_window(offset, place);
         }
@@ -55,8 +55,8 @@ impl Communicator {
         self.all_gather(&mine, &mut all)?;
         let part = |card: &[u64]| Some((usize::try_from(card[0]).ok()?, usize::try_from(card[1]).ok()?));
         let parts = all.chunks(2).map(|card| part(card).filter(|_| card[0] != NO_ROOM));
-        let parts: Option<Vec<RankPart>> =
-            parts.map(|part| part.map(|(offset, len)| RankPart { offset, len })).collect();
+        let parts: Option<Vec<RankMemory>> =
+            parts.map(|part| part.map(|(offset, len)| RankMemory { offset, len })).collect();
         match (claimed, parts) {
             (Ok(_), Some(parts)) => Ok(Window { heap: Arc::clone(heap), rank: self.rank(), parts }),
             (Ok(offset), None) => {
@@ -81,7 +81,7 @@ impl Communicator {
         self.fence(None)?;
         self.shared.until(Goal::Gets, |engine| (!engine.has_gets()).then_some(()));
         self.barrier()?;
-        let RankPart { offset, len } = window.mine();
+        let RankMemory { offset, len } = window.mine();
         self.shared.engine().close_window(offset, len);
         window.heap.release(offset, len);
         Ok(())
@@ -152,7 +152,7 @@ impl Window {
     }
 
     #[cold]
-    fn outside(&self, rank: u32, offset: usize, len: usize, part: Option<&RankPart>) -> Error {
+    fn outside(&self, rank: u32, offset: usize, len: usize, part: Option<&RankMemory>) -> Error {
         Error::Invalid(match part {
             Some(part) => format!(
                 "{len} bytes at {offset} are not inside rank {rank}'s part of a window, which has {}",
@@ -162,7 +162,7 @@ impl Window {
         })
     }
 
-    fn mine(&self) -> RankPart {
+    fn mine(&self) -> RankMemory {
         self.parts[self.rank as usize]
     }
 }

@@ -39,7 +39,7 @@ const LONGEST: usize = 42;
 
 /// The head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Head {
+pub(super) enum MessageHead {
     Eager { context: u16, tag: u64 },
     Offer { context: u16, tag: u64, len: u64, send: u64, address: u64, waits: bool },
     Accept { send: u64, receive: u64 },
@@ -95,43 +95,45 @@ impl Writer {
     }
 }
 
-impl Head {
+impl MessageHead {
     #[inline]
     pub(super) fn encode(self) -> Encoded {
         match self {
-            Head::Eager { context, tag } => Writer::new(1).put(&context.to_le_bytes()).words(&[tag]),
-            Head::Offer { context, tag, len, send, address, waits } => {
+            MessageHead::Eager { context, tag } => Writer::new(1).put(&context.to_le_bytes()).words(&[tag]),
+            MessageHead::Offer { context, tag, len, send, address, waits } => {
                 Writer::new(2).put(&context.to_le_bytes()).words(&[tag, len, send, address, waits.into()])
             }
-            Head::Accept { send, receive } => Writer::new(3).words(&[send, receive]),
-            Head::Data { receive, offset } => Writer::new(4).words(&[receive, offset]),
-            Head::Done { send } => Writer::new(5).words(&[send]),
-            Head::Push { context, tag, len, push } => {
+            MessageHead::Accept { send, receive } => Writer::new(3).words(&[send, receive]),
+            MessageHead::Data { receive, offset } => Writer::new(4).words(&[receive, offset]),
+            MessageHead::Done { send } => Writer::new(5).words(&[send]),
+            MessageHead::Push { context, tag, len, push } => {
                 Writer::new(6).put(&context.to_le_bytes()).words(&[tag, len, push])
             }
-            Head::Pushed { push } => Writer::new(7).words(&[push]),
-            Head::Credit { bytes } => Writer::new(8).words(&[bytes]),
-            Head::Withdraw { send } => Writer::new(9).words(&[send]),
-            Head::Abort { operation, culprit } => Writer::new(10).words(&[operation, culprit]),
-            Head::Get { get, offset, count, len, stride } => {
+            MessageHead::Pushed { push } => Writer::new(7).words(&[push]),
+            MessageHead::Credit { bytes } => Writer::new(8).words(&[bytes]),
+            MessageHead::Withdraw { send } => Writer::new(9).words(&[send]),
+            MessageHead::Abort { operation, culprit } => Writer::new(10).words(&[operation, culprit]),
+            MessageHead::Get { get, offset, count, len, stride } => {
                 Writer::new(11).words(&[get, offset, count, len, stride])
             }
-            Head::Mark { mark } => Writer::new(12).words(&[mark]),
-            Head::Marked { mark } => Writer::new(13).words(&[mark]),
-            Head::Active { handler } => Writer::new(14).put(&handler.to_le_bytes()).words(&[]),
-            Head::Refill { bytes } => Writer::new(15).words(&[bytes]),
-            Head::Withdrawn { send } => Writer::new(16).words(&[send]),
-            Head::Ask => Writer::new(17).words(&[]),
-            Head::Here => Writer::new(18).words(&[]),
-            Head::Reading { send } => Writer::new(19).words(&[send]),
-            Head::Playing { context, tag } => Writer::new(20).put(&context.to_le_bytes()).words(&[tag]),
-            Head::Drained => Writer::new(21).words(&[]),
+            MessageHead::Mark { mark } => Writer::new(12).words(&[mark]),
+            MessageHead::Marked { mark } => Writer::new(13).words(&[mark]),
+            MessageHead::Active { handler } => Writer::new(14).put(&handler.to_le_bytes()).words(&[]),
+            MessageHead::Refill { bytes } => Writer::new(15).words(&[bytes]),
+            MessageHead::Withdrawn { send } => Writer::new(16).words(&[send]),
+            MessageHead::Ask => Writer::new(17).words(&[]),
+            MessageHead::Here => Writer::new(18).words(&[]),
+            MessageHead::Reading { send } => Writer::new(19).words(&[send]),
+            MessageHead::Playing { context, tag } => {
+                Writer::new(20).put(&context.to_le_bytes()).words(&[tag])
+            }
+            MessageHead::Drained => Writer::new(21).words(&[]),
         }
     }
 
     /// Reads the head of a message; returns it and the body. `None`: no engine says that.
     #[inline]
-    pub(super) fn decode(kind: u16, message: &[u8]) -> Option<(Head, &[u8])> {
+    pub(super) fn decode(kind: u16, message: &[u8]) -> Option<(MessageHead, &[u8])> {
         let mut rest = message;
         let mut context = || {
             let (bytes, after) = rest.split_first_chunk()?;
@@ -146,38 +148,50 @@ impl Head {
             Some(u64::from_le_bytes(*bytes))
         };
         let head = match number {
-            1 => Head::Eager { context, tag: word()? },
+            1 => MessageHead::Eager { context, tag: word()? },
             2 => {
                 let [tag, len, send, address, waits] = [word()?, word()?, word()?, word()?, word()?];
                 let waits = [false, true].into_iter().find(|&it| u64::from(it) == waits)?;
-                Head::Offer { context, tag, len, send, address, waits }
+                MessageHead::Offer { context, tag, len, send, address, waits }
             }
-            3 => Head::Accept { send: word()?, receive: word()? },
-            4 => Head::Data { receive: word()?, offset: word()? },
-            5 => Head::Done { send: word()? },
-            6 => Head::Push { context, tag: word()?, len: word()?, push: word()? },
-            7 => Head::Pushed { push: word()? },
-            8 => Head::Credit { bytes: word()? },
-            9 => Head::Withdraw { send: word()? },
-            10 => Head::Abort { operation: word()?, culprit: word()? },
-            11 => Head::Get { get: word()?, offset: word()?, count: word()?, len: word()?, stride: word()? },
-            12 => Head::Mark { mark: word()? },
-            13 => Head::Marked { mark: word()? },
-            14 => Head::Active { handler: context },
-            15 => Head::Refill { bytes: word()? },
-            16 => Head::Withdrawn { send: word()? },
-            17 => Head::Ask,
-            18 => Head::Here,
-            19 => Head::Reading { send: word()? },
-            20 => Head::Playing { context, tag: word()? },
-            21 => Head::Drained,
+            3 => MessageHead::Accept { send: word()?, receive: word()? },
+            4 => MessageHead::Data { receive: word()?, offset: word()? },
+            5 => MessageHead::Done { send: word()? },
+            6 => MessageHead::Push { context, tag: word()?, len: word()?, push: word()? },
+            7 => MessageHead::Pushed { push: word()? },
+            8 => MessageHead::Credit { bytes: word()? },
+            9 => MessageHead::Withdraw { send: word()? },
+            10 => MessageHead::Abort { operation: word()?, culprit: word()? },
+            11 => MessageHead::Get {
+                get: word()?,
+                offset: word()?,
+                count: word()?,
+                len: word()?,
+                stride: word()?,
+            },
+            12 => MessageHead::Mark { mark: word()? },
+            13 => MessageHead::Marked { mark: word()? },
+            14 => MessageHead::Active { handler: context },
+            15 => MessageHead::Refill { bytes: word()? },
+            16 => MessageHead::Withdrawn { send: word()? },
+            17 => MessageHead::Ask,
+            18 => MessageHead::Here,
+            19 => MessageHead::Reading { send: word()? },
+            20 => MessageHead::Playing { context, tag: word()? },
+            21 => MessageHead::Drained,
             _ => return None,
         };
         (head.has_body() || rest.is_empty()).then_some((head, rest))
     }
 
     fn has_body(self) -> bool {
-        matches!(self, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. } | Head::Active { .. })
+        matches!(
+            self,
+            MessageHead::Eager { .. }
+                | MessageHead::Data { .. }
+                | MessageHead::Pushed { .. }
+                | MessageHead::Active { .. }
+        )
     }
 }
 
@@ -209,39 +223,40 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn head() -> impl Strategy<Value = Head> {
+    fn head() -> impl Strategy<Value = MessageHead> {
         let word = any::<u64>;
         prop_oneof![
-            (any::<u16>(), word()).prop_map(|(context, tag)| Head::Eager { context, tag }),
+            (any::<u16>(), word()).prop_map(|(context, tag)| MessageHead::Eager { context, tag }),
             (any::<u16>(), word(), word(), word(), word(), any::<bool>()).prop_map(
                 |(context, tag, len, send, address, waits)| {
-                    Head::Offer { context, tag, len, send, address, waits }
+                    MessageHead::Offer { context, tag, len, send, address, waits }
                 }
             ),
-            (word(), word()).prop_map(|(send, receive)| Head::Accept { send, receive }),
-            (word(), word()).prop_map(|(receive, offset)| Head::Data { receive, offset }),
-            word().prop_map(|send| Head::Done { send }),
-            (any::<u16>(), word(), word(), word()).prop_map(|(context, tag, len, push)| Head::Push {
+            (word(), word()).prop_map(|(send, receive)| MessageHead::Accept { send, receive }),
+            (word(), word()).prop_map(|(receive, offset)| MessageHead::Data { receive, offset }),
+            word().prop_map(|send| MessageHead::Done { send }),
+            (any::<u16>(), word(), word(), word()).prop_map(|(context, tag, len, push)| MessageHead::Push {
                 context,
                 tag,
                 len,
                 push
             }),
-            word().prop_map(|push| Head::Pushed { push }),
-            word().prop_map(|bytes| Head::Credit { bytes }),
-            word().prop_map(|send| Head::Withdraw { send }),
-            (word(), word()).prop_map(|(operation, culprit)| Head::Abort { operation, culprit }),
-            (word(), word(), word(), word(), word())
-                .prop_map(|(get, offset, count, len, stride)| Head::Get { get, offset, count, len, stride }),
-            word().prop_map(|mark| Head::Mark { mark }),
-            word().prop_map(|mark| Head::Marked { mark }),
-            any::<u16>().prop_map(|handler| Head::Active { handler }),
-            word().prop_map(|bytes| Head::Refill { bytes }),
-            word().prop_map(|send| Head::Withdrawn { send }),
-            Just(Head::Ask),
-            Just(Head::Here),
-            word().prop_map(|send| Head::Reading { send }),
-            (any::<u16>(), word()).prop_map(|(context, tag)| Head::Playing { context, tag }),
+            word().prop_map(|push| MessageHead::Pushed { push }),
+            word().prop_map(|bytes| MessageHead::Credit { bytes }),
+            word().prop_map(|send| MessageHead::Withdraw { send }),
+            (word(), word()).prop_map(|(operation, culprit)| MessageHead::Abort { operation, culprit }),
+            (word(), word(), word(), word(), word()).prop_map(|(get, offset, count, len, stride)| {
+                MessageHead::Get { get, offset, count, len, stride }
+            }),
+            word().prop_map(|mark| MessageHead::Mark { mark }),
+            word().prop_map(|mark| MessageHead::Marked { mark }),
+            any::<u16>().prop_map(|handler| MessageHead::Active { handler }),
+            word().prop_map(|bytes| MessageHead::Refill { bytes }),
+            word().prop_map(|send| MessageHead::Withdrawn { send }),
+            Just(MessageHead::Ask),
+            Just(MessageHead::Here),
+            word().prop_map(|send| MessageHead::Reading { send }),
+            (any::<u16>(), word()).prop_map(|(context, tag)| MessageHead::Playing { context, tag }),
         ]
     }
 
@@ -251,9 +266,9 @@ mod tests {
             let encoded = head.encode();
             let body = if head.has_body() { &body[..] } else { &[] };
             let message = [encoded.bytes(), body].concat();
-            prop_assert_eq!(Head::decode(encoded.kind, &message), Some((head, body)));
+            prop_assert_eq!(MessageHead::decode(encoded.kind, &message), Some((head, body)));
             if let Some((_, shortened)) = encoded.bytes().split_last() {
-                prop_assert_eq!(Head::decode(encoded.kind, shortened), None);
+                prop_assert_eq!(MessageHead::decode(encoded.kind, shortened), None);
             }
         }
 
@@ -261,7 +276,7 @@ mod tests {
         fn any_bytes_are_a_head_or_nothing(
             number in 0..22u16, bytes in prop::collection::vec(any::<u8>(), 0..60),
         ) {
-            if let Some((head, body)) = Head::decode(FIRST_KIND + number, &bytes) {
+            if let Some((head, body)) = MessageHead::decode(FIRST_KIND + number, &bytes) {
                 prop_assert_eq!([head.encode().bytes(), body].concat(), bytes);
             }
         }
@@ -272,7 +287,7 @@ mod tests {
         fn the_short_way_to_an_eager_head_and_back_is_the_long_one(
             context in any::<u16>(), tag in any::<u64>(), body in prop::collection::vec(any::<u8>(), 0..20),
         ) {
-            let encoded = Head::Eager { context, tag }.encode();
+            let encoded = MessageHead::Eager { context, tag }.encode();
             let (kind, head) = eager_head(context, tag);
             prop_assert_eq!((encoded.kind, encoded.bytes()), (kind, &head[..]));
             let message = [&head[..], &body].concat();
@@ -284,7 +299,7 @@ mod tests {
 
     #[test]
     fn other_kinds_are_not_ours() {
-        assert_eq!(Head::decode(3, &[0; 16]), None);
-        assert_eq!(Head::decode(u16::MAX, &[0; 16]), None);
+        assert_eq!(MessageHead::decode(3, &[0; 16]), None);
+        assert_eq!(MessageHead::decode(u16::MAX, &[0; 16]), None);
     }
 }

@@ -41,7 +41,7 @@ const SILENCE: &str = "1";
 
 /// How it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Ending {
     Killed,
     Stopped,
     CutOff,
@@ -67,49 +67,61 @@ const APART: Setting = Setting { hosts: &[2, 1], provider: "auto", ..SHM };
 
 #[test]
 fn a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host() {
-    test("a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host", Way::Killed, SHM);
+    test("a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host", Ending::Killed, SHM);
 }
 
 #[test]
 fn a_rank_that_is_killed_is_named_by_all_who_need_it_over_tcp() {
-    test("a_rank_that_is_killed_is_named_by_all_who_need_it_over_tcp", Way::Killed, TCP);
+    test("a_rank_that_is_killed_is_named_by_all_who_need_it_over_tcp", Ending::Killed, TCP);
 }
 
 #[test]
 fn a_rank_that_is_killed_is_named_by_all_who_need_it_on_its_host_and_on_another() {
-    test("a_rank_that_is_killed_is_named_by_all_who_need_it_on_its_host_and_on_another", Way::Killed, BOTH);
+    test(
+        "a_rank_that_is_killed_is_named_by_all_who_need_it_on_its_host_and_on_another",
+        Ending::Killed,
+        BOTH,
+    );
 }
 
 #[test]
 fn a_rank_that_is_killed_is_named_by_all_who_need_it_over_the_tcp_of_libfabric() {
-    test("a_rank_that_is_killed_is_named_by_all_who_need_it_over_the_tcp_of_libfabric", Way::Killed, OFI);
+    test("a_rank_that_is_killed_is_named_by_all_who_need_it_over_the_tcp_of_libfabric", Ending::Killed, OFI);
 }
 
 #[test]
 fn a_rank_that_is_stopped_is_named_by_all_who_need_it_within_a_host() {
-    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_within_a_host", Way::Stopped, SHM);
+    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_within_a_host", Ending::Stopped, SHM);
 }
 
 #[test]
 fn a_rank_that_is_stopped_is_named_by_all_who_need_it_over_tcp() {
-    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_over_tcp", Way::Stopped, TCP);
+    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_over_tcp", Ending::Stopped, TCP);
 }
 
 #[test]
 fn a_rank_that_is_stopped_is_named_by_all_who_need_it_on_its_host_and_on_another() {
-    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_on_its_host_and_on_another", Way::Stopped, BOTH);
+    test(
+        "a_rank_that_is_stopped_is_named_by_all_who_need_it_on_its_host_and_on_another",
+        Ending::Stopped,
+        BOTH,
+    );
 }
 
 #[test]
 fn a_rank_that_is_stopped_is_named_by_all_who_need_it_over_the_tcp_of_libfabric() {
-    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_over_the_tcp_of_libfabric", Way::Stopped, OFI);
+    test(
+        "a_rank_that_is_stopped_is_named_by_all_who_need_it_over_the_tcp_of_libfabric",
+        Ending::Stopped,
+        OFI,
+    );
 }
 
 #[test]
 fn a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them() {
     test(
         "a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them",
-        Way::CutOff,
+        Ending::CutOff,
         Setting { provider: "tcp", ..APART },
     );
 }
@@ -118,32 +130,32 @@ fn a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them() {
 fn a_rank_that_is_cut_off_from_ranks_that_share_memory_is_named_by_them_and_names_them() {
     test(
         "a_rank_that_is_cut_off_from_ranks_that_share_memory_is_named_by_them_and_names_them",
-        Way::CutOff,
+        Ending::CutOff,
         APART,
     );
 }
 
 /// Plays with each choice of protocols for long messages.
-fn test(name: &str, way: Way, place: Setting) {
+fn test(name: &str, ending: Ending, place: Setting) {
     if std::env::var_os(vars::RANK).is_some() {
         return rank();
     }
     if let Some(why) = place.fabric.and_then(obstacle) {
         return eprintln!("skipped: {why}");
     }
-    let link = if way == Way::CutOff { Hosts::new() } else { None };
+    let link = if ending == Ending::CutOff { Hosts::new() } else { None };
     let all = ["auto", "push", "rendezvous"];
     // A link is cut once.
-    let tried = match way {
-        Way::Killed => 3,
-        Way::Stopped => 2,
-        Way::CutOff => usize::from(link.is_some()),
+    let tried = match ending {
+        Ending::Killed => 3,
+        Ending::Stopped => 2,
+        Ending::CutOff => usize::from(link.is_some()),
     };
     for large in &all[..tried] {
-        let known = Job::start(name, place, large, link.as_ref()).play(way, link.as_ref());
+        let known = Job::start(name, place, large, link.as_ref()).play(ending, link.as_ref());
         let [first, last] = known.map(|time| time.as_secs_f64() * 1e3);
         eprintln!(
-            "{way:?}, {place:?}, {large}: known after {first:.1} ms, in all operations after {last:.1} ms"
+            "{ending:?}, {place:?}, {large}: known after {first:.1} ms, in all operations after {last:.1} ms"
         );
     }
 }
@@ -231,17 +243,17 @@ impl Job {
 
     /// The victim goes at some moment. How long it took until the first of the others knew it, and until all
     /// their operations had ended.
-    fn play(mut self, way: Way, link: Option<&Hosts>) -> [Duration; 2] {
+    fn play(mut self, ending: Ending, link: Option<&Hosts>) -> [Duration; 2] {
         self.hear("playing", &[0, 1, 2]);
         thread::sleep(Duration::from_millis(30 + u64::from(now().subsec_nanos()) % 170));
         let pid = Pid::from_raw(i32::try_from(self.ranks[VICTIM as usize].0.id()).unwrap());
         let gone = now();
-        match way {
-            Way::Killed => kill(pid, Signal::SIGKILL).unwrap(),
-            Way::Stopped => kill(pid, Signal::SIGSTOP).unwrap(),
-            Way::CutOff => link.unwrap().cut(),
+        match ending {
+            Ending::Killed => kill(pid, Signal::SIGKILL).unwrap(),
+            Ending::Stopped => kill(pid, Signal::SIGSTOP).unwrap(),
+            Ending::CutOff => link.unwrap().cut(),
         }
-        let witnesses: &[usize] = if way == Way::CutOff { &[0, 1, 2] } else { &[0, 1] };
+        let witnesses: &[usize] = if ending == Ending::CutOff { &[0, 1, 2] } else { &[0, 1] };
         let times = self.hear("knows", witnesses);
         let since = |time: u64| Duration::from_nanos(time).saturating_sub(gone);
         let first = times.iter().map(|times| since(times[0])).min().unwrap();

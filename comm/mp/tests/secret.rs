@@ -7,7 +7,7 @@ mod processes;
 
 use processes::{LIMIT, Rank, command, start};
 use scash_comm::Secret;
-use scash_join::boot::{Branch, Exit, Layout, Settings, Trunk, vars};
+use scash_join::boot::{Exit, HostRelay, LauncherRelay, Layout, Settings, vars};
 use scash_mp::{Options, World};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,14 +30,14 @@ fn a_rank_that_has_joined_has_the_jobs_secret_nowhere_in_its_memory() {
         let secret = Secret::random().unwrap();
         let layout = Layout::new(&[2]).unwrap();
         let settings = Settings { threads: 1, provider: provider.to_owned() };
-        let mut trunk = Trunk::new(layout.clone());
-        let mut branch = Branch::new(layout, 0, secret.clone(), settings).unwrap();
+        let mut launcher_relay = LauncherRelay::new(layout.clone());
+        let mut host_relay = HostRelay::new(layout, 0, secret.clone(), settings).unwrap();
         let (say, words) = mpsc::channel();
         let mut ranks = [0, 1].map(|rank| {
             let mut command = command(&[], NAME);
             command.env("SCASH_ENCRYPT", encrypt).env("SCASH_TEST_MARK", MARK);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
-            let mut process = start(branch.invite(rank).unwrap(), command);
+            let mut process = start(host_relay.invite(rank).unwrap(), command);
             let (stdout, say) = (process.0.stdout.take().unwrap(), say.clone());
             thread::spawn(move || {
                 let lines = BufReader::new(stdout).lines().map_while(Result::ok);
@@ -49,12 +49,12 @@ fn a_rank_that_has_joined_has_the_jobs_secret_nowhere_in_its_memory() {
         let mut joined = 0;
         while joined < 2 {
             assert!(Instant::now() < deadline, "the ranks do not join");
-            branch.turn();
-            while let Some(report) = branch.report() {
-                trunk.take(0, report).unwrap();
+            host_relay.turn();
+            while let Some(report) = host_relay.report() {
+                launcher_relay.take(0, report).unwrap();
             }
-            while let Some(decision) = trunk.decision() {
-                branch.take(decision).unwrap();
+            while let Some(decision) = launcher_relay.decision() {
+                host_relay.take(decision).unwrap();
             }
             joined += words.recv_timeout(Duration::from_millis(1)).iter().count();
         }
@@ -68,7 +68,7 @@ fn a_rank_that_has_joined_has_the_jobs_secret_nowhere_in_its_memory() {
         ranks.iter_mut().for_each(|rank| drop(rank.0.stdin.take()));
         for (number, rank) in (0..).zip(&mut ranks) {
             assert!(rank.0.wait().unwrap().success());
-            branch.exited(number, Exit::Status(0));
+            host_relay.exited(number, Exit::Status(0));
         }
     }
 }

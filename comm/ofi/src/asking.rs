@@ -3,7 +3,7 @@
 use super::OfiEndpoint;
 use super::lock;
 use super::slots::{SLOT, Slot};
-use super::wire::Word;
+use super::wire::PacketItem;
 use scash_comm::remote::Operation;
 use scash_comm::{Atomic, GetRange, Result, SegmentId};
 
@@ -124,7 +124,7 @@ impl OfiEndpoint {
     /// Has a peer execute an operation.
     pub(super) fn atomic_at(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64> {
         let _asking = lock(&self.askers[to as usize]);
-        let word = Word::Atomic { segment: segment.0, operation: Operation { offset, op } };
+        let word = PacketItem::Atomic { segment: segment.0, operation: Operation { offset, op } };
         self.ask(to, word)?;
         self.shared.until_of(to, |engine| {
             let link = engine.link(to);
@@ -148,7 +148,7 @@ impl OfiEndpoint {
             link.fences += 1;
             Ok((link.fences, link.issued))
         })?;
-        self.ask(to, Word::Fence(number))?;
+        self.ask(to, PacketItem::Fence(number))?;
         self.shared.until_of(to, |engine| {
             let link = engine.link(to);
             if link.fenced < number {
@@ -160,12 +160,12 @@ impl OfiEndpoint {
     }
 
     /// Says a word behind all that was issued, and sends it.
-    fn ask(&self, to: u32, word: Word) -> Result<()> {
+    fn ask(&self, to: u32, word: PacketItem) -> Result<()> {
         self.shared.until_of(to, |engine| {
             let (link, slots, share) = engine.peer(to)?;
             let said = !link.is_late() && link.say(slots, share, word);
             link.seal();
-            link.asked |= said && matches!(word, Word::Atomic { .. });
+            link.asked |= said && matches!(word, PacketItem::Atomic { .. });
             engine.start(to);
             Ok(said.then_some(()))
         })

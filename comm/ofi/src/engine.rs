@@ -6,14 +6,14 @@ mod outgoing;
 mod reads;
 
 use super::inbox::Inbox;
-use super::lines::Lines;
-use super::link::Link;
+use super::lines::PeerLines;
+use super::link::PeerLink;
 use super::log;
 use super::net::{Net, Reaped, RemoteAddress};
 use super::slots::{Slot, Slots};
 use super::sys::CqMsgEntry;
 use scash_comm::Result;
-use scash_comm::remote::{Fate, Segments};
+use scash_comm::remote::{LossReason, Segments};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) const BESIDE: u32 = 8;
 
 /// What a slot is for.
 #[derive(Clone, Copy)]
-enum Use {
+enum SlotUse {
     /// Free, being filled, or waiting for its turn.
     Idle,
     Receive,
@@ -37,12 +37,12 @@ enum Use {
     Beat(u32),
     Read {
         from: u32,
-        state: Reading,
+        state: ReadState,
     },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum ReadState {
     Waited,
     Abandoned,
     Done,
@@ -80,10 +80,10 @@ pub(super) struct Engine {
     // Closed before the memory that it uses is freed.
     net: Net,
     slots: Slots,
-    lines: Lines,
-    uses: Box<[Use]>,
+    lines: PeerLines,
+    uses: Box<[SlotUse]>,
     /// By rank; none for this one.
-    links: Vec<Option<Link>>,
+    links: Vec<Option<PeerLink>>,
     /// Ranks that something waits to go to.
     todo: Vec<u32>,
     segments: Arc<Segments>,
@@ -108,7 +108,7 @@ impl Engine {
         // SAFETY: the slots are freed after the net is closed; there are references only to slots that no
         // operation uses.
         unsafe { net.register_local(memory, len) }?;
-        let lines = Lines::new(size);
+        let lines = PeerLines::new(size);
         let (memory, len) = lines.memory();
         // SAFETY: as above; references are to atomics only.
         let region = unsafe { net.register(memory, len, super::sys::REMOTE_WRITE) }?;
@@ -116,7 +116,7 @@ impl Engine {
             net,
             slots,
             lines,
-            uses: vec![Use::Idle; sizes.slots as usize].into(),
+            uses: vec![SlotUse::Idle; sizes.slots as usize].into(),
             links: (0..size).map(|_| None).collect(),
             todo: Vec::new(),
             segments,
@@ -140,26 +140,26 @@ impl Engine {
         &mut self.net
     }
 
-    pub(super) fn lines(&self) -> &Lines {
+    pub(super) fn lines(&self) -> &PeerLines {
         &self.lines
     }
 
-    pub(super) fn add(&mut self, link: Link) {
+    pub(super) fn add(&mut self, link: PeerLink) {
         let rank = link.rank as usize;
         self.links[rank] = Some(link);
     }
 
     /// A peer.
-    pub(super) fn link(&mut self, rank: u32) -> &mut Link {
+    pub(super) fn link(&mut self, rank: u32) -> &mut PeerLink {
         self.links[rank as usize].as_mut().expect("only peers are asked for")
     }
 
-    pub(super) fn links(&mut self) -> impl Iterator<Item = &mut Link> {
+    pub(super) fn links(&mut self) -> impl Iterator<Item = &mut PeerLink> {
         self.links.iter_mut().flatten()
     }
 
     /// A peer that is there, or why it is not; and what its queue needs.
-    pub(super) fn peer(&mut self, rank: u32) -> Result<(&mut Link, &mut Slots, usize)> {
+    pub(super) fn peer(&mut self, rank: u32) -> Result<(&mut PeerLink, &mut Slots, usize)> {
         let link = self.links[rank as usize].as_mut().expect("only peers are asked for");
         match &link.fate {
             Some(fate) => Err(fate.error(rank)),
@@ -199,37 +199,37 @@ impl Engine {
     /// An operation is over.
     fn completed(&mut self, context: *mut c_void, len: usize) {
         let Some(slot) = self.slots.of_context(context) else { return };
-        match std::mem::replace(&mut self.uses[slot.index()], Use::Idle) {
-            Use::Idle => {}
-            Use::Receive => self.arrived(slot, len),
+        match std::mem::replace(&mut self.uses[slot.index()], SlotUse::Idle) {
+            SlotUse::Idle => {}
+            SlotUse::Receive => self.arrived(slot, len),
             other => self.over(slot, other),
         }
     }
 
     /// An operation that this rank began at a peer is over, one way or the other.
-    fn over(&mut self, slot: Slot, what: Use) {
+    fn over(&mut self, slot: Slot, what: SlotUse) {
         match what {
-            Use::Idle | Use::Receive => {}
-            Use::Packet(rank) => {
+            SlotUse::Idle | SlotUse::Receive => {}
+            SlotUse::Packet(rank) => {
                 self.link(rank).sending -= 1;
                 self.free(rank, slot);
             }
-            Use::Write(rank) => {
+            SlotUse::Write(rank) => {
                 self.link(rank).writing -= 1;
                 self.free(rank, slot);
             }
-            Use::Announcement(rank) => {
+            SlotUse::Announcement(rank) => {
                 self.link(rank).announcing -= 1;
                 self.slots.release(slot);
             }
-            Use::Beat(rank) => {
+            SlotUse::Beat(rank) => {
                 self.link(rank).beating = false;
                 self.slots.release(slot);
             }
-            Use::Read { from, state: Reading::Abandoned } => self.free(from, slot),
-            Use::Read { from, .. } => {
+            SlotUse::Read { from, state: ReadState::Abandoned } => self.free(from, slot),
+            SlotUse::Read { from, .. } => {
                 self.link(from).moved += 1;
-                self.uses[slot.index()] = Use::Read { from, state: Reading::Done };
+                self.uses[slot.index()] = SlotUse::Read { from, state: ReadState::Done };
             }
         }
     }
@@ -237,29 +237,32 @@ impl Engine {
     /// An operation has failed.
     fn failed(&mut self, context: *mut c_void, error: c_int) {
         let Some(slot) = self.slots.of_context(context) else { return };
-        let what = std::mem::replace(&mut self.uses[slot.index()], Use::Idle);
+        let what = std::mem::replace(&mut self.uses[slot.index()], SlotUse::Idle);
         let rank = match what {
-            Use::Idle => return,
+            SlotUse::Idle => return,
             // Nobody knows who sent it. If it was a peer, its next packet shows that one is missing.
-            Use::Receive => return self.receive_again(slot),
-            Use::Packet(rank) | Use::Write(rank) | Use::Announcement(rank) | Use::Beat(rank) => rank,
-            Use::Read { from, .. } => from,
+            SlotUse::Receive => return self.receive_again(slot),
+            SlotUse::Packet(rank)
+            | SlotUse::Write(rank)
+            | SlotUse::Announcement(rank)
+            | SlotUse::Beat(rank) => rank,
+            SlotUse::Read { from, .. } => from,
         };
         let why = self.net.text(error);
-        self.lose(rank, Fate::Lost(format!("an operation on it failed: {why}")));
+        self.lose(rank, LossReason::Lost(format!("an operation on it failed: {why}")));
         match what {
             // What it should have read is not there.
-            Use::Read { state: Reading::Waited, .. } => {
-                self.uses[slot.index()] = Use::Read { from: rank, state: Reading::Failed }
+            SlotUse::Read { state: ReadState::Waited, .. } => {
+                self.uses[slot.index()] = SlotUse::Read { from: rank, state: ReadState::Failed }
             }
             other => self.over(slot, other),
         }
     }
 
     /// A peer is gone.
-    pub(super) fn lose(&mut self, rank: u32, fate: Fate) {
+    pub(super) fn lose(&mut self, rank: u32, fate: LossReason) {
         let link = self.links[rank as usize].as_mut().expect("only peers are lost");
-        if let (Fate::Broke(why), None) = (&fate, &link.fate) {
+        if let (LossReason::Broke(why), None) = (&fate, &link.fate) {
             log(format_args!("rank {rank} is cut off: {why}"));
         }
         link.lose(fate, &mut self.slots);

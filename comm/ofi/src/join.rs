@@ -3,8 +3,8 @@
 
 use super::OfiOptions;
 use super::engine::{Engine, Sizes};
-use super::lines::Lines;
-use super::link::{Identity, Link};
+use super::lines::PeerLines;
+use super::link::{Identity, PeerLink};
 use super::net::{Net, RemoteAddress};
 use super::wire::Token;
 use scash_comm::remote::{Segments, u32_at, u64_at};
@@ -38,7 +38,7 @@ pub(super) fn join(
         let card = Card::decode(card, options.abi).and_then(|card| card.fits(&own, engine.net()));
         let card = card.map_err(|why| Error::Protocol { rank, why })?;
         let identity = identity(&secret, me, rank, &card, engine.net_mut())?;
-        engine.add(Link::new(rank, identity));
+        engine.add(PeerLink::new(rank, identity));
     }
     Ok(engine)
 }
@@ -48,7 +48,7 @@ fn identity(secret: &Secret, me: u32, rank: u32, card: &Card, net: &mut Net) -> 
         address: net.enter(&card.address)?,
         to: Token::new(secret, me, rank),
         from: Token::new(secret, rank, me),
-        line: Lines::line(card.lines, me),
+        line: PeerLines::line(card.lines, me),
     })
 }
 

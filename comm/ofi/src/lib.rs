@@ -90,7 +90,7 @@ use engine::Engine;
 use inbox::Inbox;
 use link::Queued;
 use scash_comm::racing;
-use scash_comm::remote::{Counters, Fate, Segments, u64_at};
+use scash_comm::remote::{Counters, LossReason, Segments, u64_at};
 use scash_comm::shm::AliveHook;
 use scash_comm::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
@@ -103,7 +103,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wire::Word;
+use wire::PacketItem;
 
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -208,7 +208,7 @@ impl OfiEndpoint {
         let shared = Arc::new(Shared {
             engine: Mutex::new(engine),
             bell: bell::Bell::default(),
-            patience: waiting::Patience::new(busy),
+            spin_rule: waiting::SpinRule::new(busy),
             attended: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
@@ -220,7 +220,7 @@ impl OfiEndpoint {
         Ok(Self {
             rank,
             size,
-            shares_cores: shared.patience.is_scarce && options.ranks_here > 1,
+            shares_cores: shared.spin_rule.is_scarce && options.ranks_here > 1,
             shared,
             segments,
             askers,
@@ -282,7 +282,7 @@ impl OfiEndpoint {
             // A peer that is gone, or goes meanwhile, needs none.
             let _ = self.shared.until(|engine| {
                 let (link, slots, share) = engine.peer(to)?;
-                let said = !link.is_late() && link.say(slots, share, Word::Goodbye);
+                let said = !link.is_late() && link.say(slots, share, PacketItem::Goodbye);
                 link.seal();
                 engine.start(to);
                 Ok((said || Instant::now() > deadline).then_some(()))
@@ -293,7 +293,9 @@ impl OfiEndpoint {
             let now = Instant::now();
             let waits = engine.links().any(|link| match link.fate {
                 None => !link.heard && now < deadline,
-                Some(Fate::Left) => (!link.heard || link.has_work() || link.sending > 0) && now < parting,
+                Some(LossReason::Left) => {
+                    (!link.heard || link.has_work() || link.sending > 0) && now < parting
+                }
                 Some(_) => false,
             });
             Ok((!waits).then_some(()))
@@ -481,7 +483,7 @@ unsafe impl Endpoint for OfiEndpoint {
     }
 
     fn idle(&self, turn: u32, limit: Duration) {
-        if !self.shared.patience.idle(turn) {
+        if !self.shared.spin_rule.idle(turn) {
             self.shared.bell.sleep(limit.min(LONGEST_SLEEP));
         }
     }
@@ -500,7 +502,7 @@ unsafe impl Endpoint for OfiEndpoint {
 
     fn give_up(&self, rank: u32, why: &str) {
         if self.is_other(rank) {
-            self.shared.run(|engine| engine.lose(rank, Fate::Lost(why.to_owned())));
+            self.shared.run(|engine| engine.lose(rank, LossReason::Lost(why.to_owned())));
         }
     }
 

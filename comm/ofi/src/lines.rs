@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// counts its signs of life.
 #[repr(C, align(64))]
 #[derive(Default)]
-struct Line {
+struct PeerLine {
     announced: AtomicU64,
     beats: AtomicU64,
 }
 
 /// All lines, by rank.
-pub(super) struct Lines(Box<[Line]>);
+pub(super) struct PeerLines(Box<[PeerLine]>);
 
-impl Lines {
-    pub(super) fn new(size: u32) -> Lines {
-        Lines((0..size).map(|_| Line::default()).collect())
+impl PeerLines {
+    pub(super) fn new(size: u32) -> PeerLines {
+        PeerLines((0..size).map(|_| PeerLine::default()).collect())
     }
 
     /// The memory to register. It stays where it is.
@@ -37,13 +37,13 @@ impl Lines {
 
     /// The line of a rank among lines that begin at `start`.
     pub(super) fn line(start: RemoteAddress, rank: u32) -> RemoteAddress {
-        let distance = u64::from(rank) * size_of::<Line>() as u64;
+        let distance = u64::from(rank) * size_of::<PeerLine>() as u64;
         RemoteAddress { address: start.address.wrapping_add(distance), key: start.key }
     }
 
     /// The word of a line that counts signs of life.
     pub(super) fn beat_place(line: RemoteAddress) -> RemoteAddress {
-        let distance = std::mem::offset_of!(Line, beats) as u64;
+        let distance = std::mem::offset_of!(PeerLine, beats) as u64;
         RemoteAddress { address: line.address.wrapping_add(distance), key: line.key }
     }
 }

@@ -14,10 +14,10 @@ mod backlog;
 use super::inbox::Inbox;
 use super::net::RemoteAddress;
 use super::slots::{SLOT, Slot, Slots};
-use super::wire::{FRAME, Frame, HEADER, MAX_MESSAGE, Token, Word, next_frame, piece_head};
+use super::wire::{FRAME, Frame, HEADER, MAX_MESSAGE, PacketItem, Token, next_frame, piece_head};
 use backlog::Backlog;
 use scash_comm::SegmentId;
-use scash_comm::remote::{Fate, Operation, Segments};
+use scash_comm::remote::{LossReason, Operation, Segments};
 use std::collections::VecDeque;
 
 /// What waits in a peer's queue.
@@ -42,7 +42,7 @@ pub(super) struct Identity {
 }
 
 /// A peer.
-pub(super) struct Link {
+pub(super) struct PeerLink {
     pub(super) rank: u32,
     pub(super) identity: Identity,
     pub(super) queue: VecDeque<Queued>,
@@ -57,7 +57,7 @@ pub(super) struct Link {
     /// and how often it has done something that they may wait for.
     pub(super) moved: u64,
     /// Words that answer the peer, for which there was no room yet.
-    owes: VecDeque<Word>,
+    owes: VecDeque<PacketItem>,
     /// Packets sent, and those of them that the peer has taken.
     pub(super) sent: u32,
     pub(super) acknowledged: u32,
@@ -89,7 +89,7 @@ pub(super) struct Link {
     early: Vec<(u32, Slot, usize)>,
     /// The message that is arriving in pieces.
     partial: Vec<u8>,
-    pub(super) fate: Option<Fate>,
+    pub(super) fate: Option<LossReason>,
     /// Whether the application was told.
     told_down: bool,
     /// Whether the peer has heard this rank's goodbye.
@@ -98,9 +98,9 @@ pub(super) struct Link {
     pub(super) segments: Vec<RemoteAddress>,
 }
 
-impl Link {
-    pub(super) fn new(rank: u32, identity: Identity) -> Link {
-        Link {
+impl PeerLink {
+    pub(super) fn new(rank: u32, identity: Identity) -> PeerLink {
+        PeerLink {
             rank,
             identity,
             queue: VecDeque::new(),
@@ -159,7 +159,7 @@ impl Link {
     }
 
     /// Appends a word. `false`: there is no room now.
-    pub(super) fn say(&mut self, slots: &mut Slots, share: usize, word: Word) -> bool {
+    pub(super) fn say(&mut self, slots: &mut Slots, share: usize, word: PacketItem) -> bool {
         let (bytes, len) = word.encode();
         let Some((slot, filled)) = self.room(slots, share, len) else { return false };
         // SAFETY: the open packet is under way only after it was sealed and posted.
@@ -177,7 +177,7 @@ impl Link {
         parts: &[&[u8]],
         len: usize,
     ) {
-        let mut rest = Parts::new(parts, len);
+        let mut rest = UnsentParts::new(parts, len);
         if self.is_late() || !self.say_all(slots, share, kind, &mut rest) {
             self.backlog.push(kind, rest);
         }
@@ -187,7 +187,7 @@ impl Link {
     fn catch_up(&mut self, slots: &mut Slots, share: usize) {
         while let Some(late) = self.backlog.take() {
             let parts = late.rest();
-            let mut rest = Parts::new(&parts, parts[0].len());
+            let mut rest = UnsentParts::new(&parts, parts[0].len());
             let is_said = self.say_all(slots, share, late.kind, &mut rest);
             let left = rest.left;
             if !is_said {
@@ -211,7 +211,7 @@ impl Link {
     }
 
     /// Appends the rest of a message, as far as there is room. Whether that was all of it.
-    fn say_all(&mut self, slots: &mut Slots, share: usize, kind: u16, rest: &mut Parts<'_>) -> bool {
+    fn say_all(&mut self, slots: &mut Slots, share: usize, kind: u16, rest: &mut UnsentParts<'_>) -> bool {
         while self.say_piece(slots, share, kind, rest) {
             if rest.left == 0 {
                 return true;
@@ -221,7 +221,7 @@ impl Link {
     }
 
     /// Appends as much of the rest of a message as a packet takes. `false`: there is no room now.
-    fn say_piece(&mut self, slots: &mut Slots, share: usize, kind: u16, rest: &mut Parts<'_>) -> bool {
+    fn say_piece(&mut self, slots: &mut Slots, share: usize, kind: u16, rest: &mut UnsentParts<'_>) -> bool {
         // A piece of nothing, but for messages of nothing, would be a waste.
         let least = FRAME + rest.left.min(64);
         let Some((slot, mut filled)) = self.room(slots, share, least) else { return false };
@@ -278,10 +278,16 @@ impl Link {
 
     /// Takes a packet that has arrived, of which at most `credits` may be under way. Packets are matched in
     /// the order they were sent, but a long one may be complete after a shorter one behind it.
-    pub(super) fn arrive(&mut self, number: u32, slot: Slot, len: usize, credits: u32) -> Result<(), Fate> {
+    pub(super) fn arrive(
+        &mut self,
+        number: u32,
+        slot: Slot,
+        len: usize,
+        credits: u32,
+    ) -> Result<(), LossReason> {
         let ahead = number.wrapping_sub(self.arrived);
         if number == 0 || ahead == 0 || ahead > credits || self.early.iter().any(|early| early.0 == number) {
-            return Err(Fate::Broke(format!("its packet {number} came after {}", self.arrived)));
+            return Err(LossReason::Broke(format!("its packet {number} came after {}", self.arrived)));
         }
         self.early.push((number, slot, len));
         Ok(())
@@ -315,12 +321,12 @@ impl Link {
         mut frames: &[u8],
         segments: &Segments,
         inbox: &mut Inbox,
-    ) -> Result<(), Fate> {
+    ) -> Result<(), LossReason> {
         while let Some(frame) = next_frame(&mut frames)? {
             match frame {
-                Frame::Word(Word::Heard) => self.heard = true,
+                Frame::Word(PacketItem::Heard) => self.heard = true,
                 // What a peer had said before it was lost still counts.
-                _ if matches!(self.fate, Some(Fate::Left | Fate::Broke(_))) => {}
+                _ if matches!(self.fate, Some(LossReason::Left | LossReason::Broke(_))) => {}
                 Frame::Piece { kind, last, bytes } => self.hear_piece(kind, last, bytes, inbox)?,
                 Frame::Word(word) => self.hear_word(word, segments)?,
             }
@@ -328,9 +334,15 @@ impl Link {
         Ok(())
     }
 
-    fn hear_piece(&mut self, kind: u16, last: bool, bytes: &[u8], inbox: &mut Inbox) -> Result<(), Fate> {
+    fn hear_piece(
+        &mut self,
+        kind: u16,
+        last: bool,
+        bytes: &[u8],
+        inbox: &mut Inbox,
+    ) -> Result<(), LossReason> {
         if self.partial.len() + bytes.len() > MAX_MESSAGE {
-            return Err(Fate::Broke(format!("it sent a message of more than {MAX_MESSAGE} bytes")));
+            return Err(LossReason::Broke(format!("it sent a message of more than {MAX_MESSAGE} bytes")));
         }
         if !last {
             self.partial.extend_from_slice(bytes);
@@ -342,61 +354,64 @@ impl Link {
         Ok(())
     }
 
-    fn hear_word(&mut self, word: Word, segments: &Segments) -> Result<(), Fate> {
+    fn hear_word(&mut self, word: PacketItem, segments: &Segments) -> Result<(), LossReason> {
         match word {
-            Word::Fence(number) => self.owe(Word::Fenced(number))?,
-            Word::Fenced(number) if number > self.fenced && number <= self.fences => self.fenced = number,
-            Word::Atomic { segment, operation: Operation { offset, op } } => {
+            PacketItem::Fence(number) => self.owe(PacketItem::Fenced(number))?,
+            PacketItem::Fenced(number) if number > self.fenced && number <= self.fences => {
+                self.fenced = number
+            }
+            PacketItem::Atomic { segment, operation: Operation { offset, op } } => {
                 let word = segments.word(SegmentId(segment), offset, op);
-                let word = word.map_err(|error| Fate::Broke(format!("it operates on no word: {error}")))?;
+                let word =
+                    word.map_err(|error| LossReason::Broke(format!("it operates on no word: {error}")))?;
                 // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust
                 // references.
-                self.owe(Word::Was(unsafe { op.execute(word) }))?;
+                self.owe(PacketItem::Was(unsafe { op.execute(word) }))?;
             }
-            Word::Was(before) if self.asked => {
+            PacketItem::Was(before) if self.asked => {
                 self.asked = false;
                 self.was = Some(before);
             }
-            Word::Goodbye => {
-                self.owe(Word::Heard)?;
-                return Err(Fate::Left);
+            PacketItem::Goodbye => {
+                self.owe(PacketItem::Heard)?;
+                return Err(LossReason::Left);
             }
-            Word::Fenced(_) | Word::Was(_) | Word::Heard => {
-                return Err(Fate::Broke("it answered what nobody had asked".into()));
+            PacketItem::Fenced(_) | PacketItem::Was(_) | PacketItem::Heard => {
+                return Err(LossReason::Broke("it answered what nobody had asked".into()));
             }
         }
         Ok(())
     }
 
-    fn owe(&mut self, word: Word) -> Result<(), Fate> {
+    fn owe(&mut self, word: PacketItem) -> Result<(), LossReason> {
         // A rank asks one thing of each kind at a time.
         if self.owes.len() >= MOST_OWED {
-            return Err(Fate::Broke("it asks on and on and waits for no answer".into()));
+            return Err(LossReason::Broke("it asks on and on and waits for no answer".into()));
         }
         self.owes.push_back(word);
         Ok(())
     }
 
     /// Notes how many packets the peer has taken.
-    pub(super) fn acknowledge(&mut self, taken: u32) -> Result<(), Fate> {
+    pub(super) fn acknowledge(&mut self, taken: u32) -> Result<(), LossReason> {
         let outstanding = self.sent.wrapping_sub(self.acknowledged);
         let news = taken.wrapping_sub(self.acknowledged);
         // What overtook a newer packet says nothing new.
         if news <= outstanding {
             self.acknowledged = taken;
         } else if self.acknowledged.wrapping_sub(taken) > u32::MAX / 2 {
-            return Err(Fate::Broke("it has taken more packets than were sent".into()));
+            return Err(LossReason::Broke("it has taken more packets than were sent".into()));
         }
         Ok(())
     }
 
     /// Keeps the first reason why the peer is gone, and drops what was to go to it.
-    pub(super) fn lose(&mut self, fate: Fate, slots: &mut Slots) {
+    pub(super) fn lose(&mut self, fate: LossReason, slots: &mut Slots) {
         if self.fate.is_some() {
             return;
         }
         // Who leaves is still told that this was heard.
-        self.owes.retain(|word| matches!((word, &fate), (Word::Heard, Fate::Left)));
+        self.owes.retain(|word| matches!((word, &fate), (PacketItem::Heard, LossReason::Left)));
         self.seal();
         for step in self.queue.drain(..) {
             let (Queued::Packet { slot, .. } | Queued::Write { slot, .. }) = step;
@@ -427,7 +442,7 @@ pub(super) fn after(number: u32) -> u32 {
 const MOST_OWED: usize = 64;
 
 /// The rest of a message that is being said.
-struct Parts<'a> {
+struct UnsentParts<'a> {
     parts: &'a [&'a [u8]],
     /// Where in the first of them the rest begins.
     at: usize,
@@ -435,10 +450,10 @@ struct Parts<'a> {
     left: usize,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UnsentParts<'a> {
     /// All of a message of `len` bytes.
     fn new(parts: &'a [&'a [u8]], len: usize) -> Self {
-        Parts { parts, at: 0, left: len }
+        UnsentParts { parts, at: 0, left: len }
     }
 
     fn take(&mut self, mut len: usize, mut each: impl FnMut(&[u8])) {

@@ -111,7 +111,7 @@ pub(super) struct Buffer {
 }
 
 /// What became of an operation that was handed over.
-pub(super) enum Posted {
+pub(super) enum PostOutcome {
     /// Its completion will come.
     Yes,
     /// Not now: later, after progress.
@@ -337,7 +337,7 @@ impl Net {
     /// # Safety
     /// Of this and the next three: the buffer is in the local memory, and nobody else uses it until its
     /// completion.
-    pub(super) unsafe fn send(&self, to: u64, buffer: Buffer) -> Posted {
+    pub(super) unsafe fn send(&self, to: u64, buffer: Buffer) -> PostOutcome {
         let Buffer { start, len, context } = buffer;
         // SAFETY: a live endpoint; the buffer is the caller's promise.
         posted(unsafe { (self.calls.send)(self.endpoint.0, start.cast(), len, self.local, to, context) })
@@ -347,7 +347,7 @@ impl Net {
     ///
     /// # Safety
     /// See [`Self::send`].
-    pub(super) unsafe fn receive(&self, buffer: Buffer) -> Posted {
+    pub(super) unsafe fn receive(&self, buffer: Buffer) -> PostOutcome {
         let Buffer { start, len, context } = buffer;
         // SAFETY: a live endpoint; the buffer is the caller's promise.
         posted(unsafe {
@@ -359,7 +359,7 @@ impl Net {
     ///
     /// # Safety
     /// See [`Self::send`].
-    pub(super) unsafe fn write(&self, to: u64, place: RemoteAddress, buffer: Buffer) -> Posted {
+    pub(super) unsafe fn write(&self, to: u64, place: RemoteAddress, buffer: Buffer) -> PostOutcome {
         let (Buffer { start, len, context }, RemoteAddress { address, key }) = (buffer, place);
         // SAFETY: a live endpoint; the buffer is the caller's promise.
         posted(unsafe {
@@ -371,7 +371,7 @@ impl Net {
     ///
     /// # Safety
     /// See [`Self::send`].
-    pub(super) unsafe fn read(&self, from: u64, place: RemoteAddress, buffer: Buffer) -> Posted {
+    pub(super) unsafe fn read(&self, from: u64, place: RemoteAddress, buffer: Buffer) -> PostOutcome {
         let (Buffer { start, len, context }, RemoteAddress { address, key }) = (buffer, place);
         // SAFETY: a live endpoint; the buffer is the caller's promise.
         posted(unsafe {
@@ -444,12 +444,12 @@ impl Calls {
     }
 }
 
-fn posted(status: isize) -> Posted {
+fn posted(status: isize) -> PostOutcome {
     match c_int::try_from(status) {
-        Ok(0) => Posted::Yes,
-        Ok(status) if status == -sys::EAGAIN => Posted::Busy,
-        Ok(status) => Posted::Failed(status),
-        Err(_) => Posted::Failed(-libc::EIO),
+        Ok(0) => PostOutcome::Yes,
+        Ok(status) if status == -sys::EAGAIN => PostOutcome::Busy,
+        Ok(status) => PostOutcome::Failed(status),
+        Err(_) => PostOutcome::Failed(-libc::EIO),
     }
 }
 

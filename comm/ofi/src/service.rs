@@ -2,7 +2,7 @@
 
 use super::lock;
 use super::shared::Shared;
-use scash_comm::remote::Fate;
+use scash_comm::remote::LossReason;
 use scash_comm::shm::AliveHook;
 use scash_comm::{Error, Result};
 use std::os::fd::{AsRawFd, RawFd};
@@ -35,14 +35,14 @@ pub(super) fn start(
         .map_err(|errno| io(errno.into()))?;
     let thread = std::thread::Builder::new()
         .name("scash/ofi".into())
-        .spawn(move || Service { shared: &shared, watch: Watch::new(alive, silence) }.run());
+        .spawn(move || Service { shared: &shared, watch: PeerWatch::new(alive, silence) }.run());
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).map_err(|errno| io(errno.into()))?;
     thread.map_err(io)
 }
 
 struct Service<'a> {
     shared: &'a Shared,
-    watch: Watch,
+    watch: PeerWatch,
 }
 
 impl Service<'_> {
@@ -90,7 +90,7 @@ fn wait(fd: RawFd, limit: Duration) {
 
 /// Sees to it that a peer's death is noticed. Each rank counts up a word of each peer's, by a write: where
 /// that fails, the peer is gone; where the peer's own counting stops, too.
-struct Watch {
+struct PeerWatch {
     alive: Option<AliveHook>,
     silence: Duration,
     looked: Instant,
@@ -100,10 +100,10 @@ struct Watch {
     heard: Vec<(u64, Instant)>,
 }
 
-impl Watch {
-    fn new(alive: Option<AliveHook>, silence: Duration) -> Watch {
+impl PeerWatch {
+    fn new(alive: Option<AliveHook>, silence: Duration) -> PeerWatch {
         let now = Instant::now();
-        Watch { alive, silence, looked: now, beat_at: now, beats: 0, heard: Vec::new() }
+        PeerWatch { alive, silence, looked: now, beat_at: now, beats: 0, heard: Vec::new() }
     }
 
     fn look(&mut self, shared: &Shared, now: Instant) {
@@ -129,7 +129,7 @@ impl Watch {
                     engine.beat(rank, beats);
                 }
                 if let Some(why) = self.obituary(rank, engine.lines().beats(rank), now) {
-                    engine.lose(rank, Fate::Lost(why));
+                    engine.lose(rank, LossReason::Lost(why));
                 }
             }
         });
@@ -161,14 +161,14 @@ mod tests {
     #[test]
     fn a_peer_is_dead_when_it_is_silent_for_too_long_or_known_to_have_ended() {
         let limit = Duration::from_secs(20);
-        let mut watch = Watch::new(Some(Arc::new(|rank| rank != 2)), limit);
+        let mut watch = PeerWatch::new(Some(Arc::new(|rank| rank != 2)), limit);
         let start = Instant::now();
         assert_eq!(watch.obituary(1, 0, start), None);
         assert_eq!(watch.obituary(1, 1, start + limit), None);
         assert_eq!(watch.obituary(1, 1, start + 2 * limit), None);
         assert!(watch.obituary(1, 1, start + 3 * limit).unwrap().contains("no sign of life for 40 s"));
         assert!(watch.obituary(2, 1, start).unwrap().contains("has ended"));
-        let mut patient = Watch::new(None, Duration::ZERO);
+        let mut patient = PeerWatch::new(None, Duration::ZERO);
         assert_eq!(patient.obituary(1, 0, start), None);
         assert_eq!(patient.obituary(1, 0, start + 1_000 * limit), None, "its silence has no limit");
     }

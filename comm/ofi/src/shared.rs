@@ -3,7 +3,7 @@
 use super::bell::Bell;
 use super::engine::Engine;
 use super::lock;
-use super::waiting::Patience;
+use super::waiting::SpinRule;
 use scash_comm::Result;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 pub(super) struct Shared {
     pub(super) engine: Mutex<Engine>,
     pub(super) bell: Bell,
-    pub(super) patience: Patience,
+    pub(super) spin_rule: SpinRule,
     /// How often the application has made progress itself.
     pub(super) attended: AtomicU64,
     pub(super) stop: AtomicBool,
@@ -55,7 +55,7 @@ impl Shared {
             if let Some(found) = self.run(|engine| look(engine, &mut ready))? {
                 return Ok(found);
             }
-            self.patience.served(turn);
+            self.spin_rule.served(turn);
             turn = turn.saturating_add(1);
         }
     }

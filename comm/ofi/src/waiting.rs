@@ -11,7 +11,7 @@ const NAP: Duration = Duration::from_micros(50);
 
 /// How to wait, by the number of vain looks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct SpinRule {
     /// Whether busy threads outnumber cores.
     pub(super) is_scarce: bool,
     /// Looks that are made without giving way,
@@ -20,14 +20,14 @@ pub(super) struct Patience {
     looks: u32,
 }
 
-impl Patience {
+impl SpinRule {
     /// With so many busy threads on this host.
-    pub(super) fn new(busy: u32) -> Patience {
+    pub(super) fn new(busy: u32) -> SpinRule {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         if busy as usize <= cores {
-            Patience { is_scarce: false, spins: 64, looks: 10_000 }
+            SpinRule { is_scarce: false, spins: 64, looks: 10_000 }
         } else {
-            Patience { is_scarce: true, spins: 1, looks: 40 }
+            SpinRule { is_scarce: true, spins: 1, looks: 40 }
         }
     }
 

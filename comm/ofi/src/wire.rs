@@ -81,7 +81,7 @@ impl Header {
 
 /// One thing that a packet says, but for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum PacketItem {
     Fence(u64),
     Fenced(u64),
     Atomic { segment: u32, operation: Operation },
@@ -94,7 +94,7 @@ pub(super) enum Word {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     Piece { kind: u16, last: bool, bytes: &'a [u8] },
-    Word(Word),
+    Word(PacketItem),
 }
 
 /// The head of a piece of a message.
@@ -110,43 +110,43 @@ fn head(what: u8, last: u8, kind: u16, len: u32) -> [u8; FRAME] {
     bytes
 }
 
-impl Word {
+impl PacketItem {
     /// The frame's bytes, and how many they are.
     pub(super) fn encode(self) -> ([u8; LONGEST_WORD], usize) {
         let mut bytes = [0; LONGEST_WORD];
         let (what, len) = match self {
-            Word::Fence(number) => (2, number_into(&mut bytes, number)),
-            Word::Fenced(number) => (3, number_into(&mut bytes, number)),
-            Word::Atomic { segment, operation } => {
+            PacketItem::Fence(number) => (2, number_into(&mut bytes, number)),
+            PacketItem::Fenced(number) => (3, number_into(&mut bytes, number)),
+            PacketItem::Atomic { segment, operation } => {
                 bytes[FRAME..FRAME + 4].copy_from_slice(&segment.to_le_bytes());
                 bytes[FRAME + 8..].copy_from_slice(&operation.encode());
                 (4, 8 + OPERATION)
             }
-            Word::Was(before) => (5, number_into(&mut bytes, before)),
-            Word::Goodbye => (6, 0),
-            Word::Heard => (7, 0),
+            PacketItem::Was(before) => (5, number_into(&mut bytes, before)),
+            PacketItem::Goodbye => (6, 0),
+            PacketItem::Heard => (7, 0),
         };
         let short = u32::try_from(len).expect("at most LONGEST_WORD");
         bytes[..FRAME].copy_from_slice(&head(what, 0, 0, short));
         (bytes, FRAME + len)
     }
 
-    fn decode(what: u8, bytes: &[u8]) -> Result<Word, Garbage> {
+    fn decode(what: u8, bytes: &[u8]) -> Result<PacketItem, Garbage> {
         let word = match (what, bytes.len()) {
-            (2, 8) => Word::Fence(u64_at(bytes, 0)),
-            (3, 8) => Word::Fenced(u64_at(bytes, 0)),
+            (2, 8) => PacketItem::Fence(u64_at(bytes, 0)),
+            (3, 8) => PacketItem::Fenced(u64_at(bytes, 0)),
             (4, _) => match bytes.split_first_chunk::<8>() {
                 Some((place, operation)) if u32_at(place, 4) == 0 => {
                     let Ok(operation) = operation.try_into() else {
                         return garbage("an atomic operation of another length");
                     };
-                    Word::Atomic { segment: u32_at(place, 0), operation: Operation::decode(operation)? }
+                    PacketItem::Atomic { segment: u32_at(place, 0), operation: Operation::decode(operation)? }
                 }
                 _ => return garbage("an atomic operation without its place"),
             },
-            (5, 8) => Word::Was(u64_at(bytes, 0)),
-            (6, 0) => Word::Goodbye,
-            (7, 0) => Word::Heard,
+            (5, 8) => PacketItem::Was(u64_at(bytes, 0)),
+            (6, 0) => PacketItem::Goodbye,
+            (7, 0) => PacketItem::Heard,
             _ => return garbage(format!("a frame {what} of {} bytes", bytes.len())),
         };
         Ok(word)
@@ -173,7 +173,7 @@ pub(super) fn next_frame<'a>(frames: &mut &'a [u8]) -> Result<Option<Frame<'a>>,
     *frames = rest;
     match (head[0], last, kind) {
         (1, 0 | 1, kind) => Ok(Some(Frame::Piece { kind, last: last == 1, bytes })),
-        (what, 0, 0) => Ok(Some(Frame::Word(Word::decode(what, bytes)?))),
+        (what, 0, 0) => Ok(Some(Frame::Word(PacketItem::decode(what, bytes)?))),
         _ => garbage(format!("a frame that starts with {head:02x?}")),
     }
 }
@@ -184,13 +184,13 @@ mod tests {
     use proptest::prelude::*;
     use scash_comm::{Atomic, Rmw};
 
-    const WORDS: [Word; 6] = [
-        Word::Fence(1),
-        Word::Fenced(u64::MAX),
-        Word::Atomic { segment: 7, operation: Operation { offset: 16, op: Atomic::U32(Rmw::Add(3)) } },
-        Word::Was(9),
-        Word::Goodbye,
-        Word::Heard,
+    const WORDS: [PacketItem; 6] = [
+        PacketItem::Fence(1),
+        PacketItem::Fenced(u64::MAX),
+        PacketItem::Atomic { segment: 7, operation: Operation { offset: 16, op: Atomic::U32(Rmw::Add(3)) } },
+        PacketItem::Was(9),
+        PacketItem::Goodbye,
+        PacketItem::Heard,
     ];
 
     #[test]

@@ -1,7 +1,7 @@
 //! The lock.
 //!
 //! A thread that has taken the lock often without another one between becomes its **favourite**, and has a
-//! **seat**, a flag that nobody else writes. It locks so:
+//! **flag** that nobody else writes. It locks so:
 //! 1. Stores that it is in.
 //! 2. A light fence.
 //! 3. Looks whether it is the favourite still. If not, it stores that it is out, and does as others do.
@@ -17,7 +17,7 @@
 //! either 6 waits, until the favourite's store in leaving (release, pairs with 6) has shown all it did; or 3
 //! turns it away. A thread that becomes the favourite has the mutex then, and so has seen what others did.
 //!
-//! **Why seats are many, and change no owner.** A thread that is turned away in 3 may be so late that there
+//! **Why flags are many, and change no owner.** A thread that is turned away in 3 may be so late that there
 //! is another favourite. It must not undo that one's flag: it has its own.
 //!
 //! A thread that turns a favourite away pays for a system call, so that becomes rarer the more often it
@@ -33,7 +33,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
 
 /// Threads that can ever be favourites.
-pub(super) const SEATS: usize = 4;
+pub(super) const FAVOURITES: usize = 4;
 /// Times in a row that a thread takes the lock until it is the favourite: at first,
 const FEW: u32 = 1 << 7;
 /// and at most. A thousand times the time of a heavy fence.
@@ -42,22 +42,22 @@ pub(super) const MANY: u32 = 1 << 16;
 /// Something for one thread at a time. A thread that is in must not lock it again: that panics, or waits for
 /// ever.
 pub struct Biased<T> {
-    /// The favourite's seat, counted from 1; 0: there is none.
+    /// The favourite's flag, counted from 1; 0: there is none.
     favourite: AtomicUsize,
-    seats: [Seat; SEATS],
+    flags: [ThreadFlag; FAVOURITES],
     value: UnsafeCell<T>,
-    others: Mutex<Habit>,
+    others: Mutex<BiasHistory>,
 }
 
 /// A thread's flag.
-struct Seat {
+struct ThreadFlag {
     /// The thread: written once, by itself.
     thread: AtomicUsize,
     is_in: AtomicBool,
 }
 
 /// Who takes the lock.
-struct Habit {
+struct BiasHistory {
     last: usize,
     /// How often in a row,
     times: u32,
@@ -68,14 +68,14 @@ struct Habit {
 /// The lock, taken.
 pub struct Guard<'a, T> {
     lock: &'a Biased<T>,
-    way: Way<'a>,
+    entry: Entry<'a>,
     /// It is shared between threads where the value may be.
     _value: PhantomData<&'a mut T>,
 }
 
-enum Way<'a> {
-    Seat(&'a Seat),
-    Mutex(MutexGuard<'a, Habit>),
+enum Entry<'a> {
+    Flag(&'a ThreadFlag),
+    Mutex(MutexGuard<'a, BiasHistory>),
 }
 
 // SAFETY: one thread at a time uses the value (see the protocol), which may be used by several in turn.
@@ -98,12 +98,12 @@ impl<T> Biased<T> {
         has_heavy_fence();
         Self {
             favourite: AtomicUsize::new(0),
-            seats: std::array::from_fn(|_| Seat {
+            flags: std::array::from_fn(|_| ThreadFlag {
                 thread: AtomicUsize::new(0),
                 is_in: AtomicBool::new(false),
             }),
             value: UnsafeCell::new(value),
-            others: Mutex::new(Habit { last: 0, times: 0, enough }),
+            others: Mutex::new(BiasHistory { last: 0, times: 0, enough }),
         }
     }
 
@@ -117,10 +117,10 @@ impl<T> Biased<T> {
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         let me = this_thread();
-        if let Some((number, seat)) = self.seat(me) {
+        if let Some((number, flag)) = self.flag(me) {
             // Without this a thread would have two references to one value.
-            assert!(!seat.is_in.load(Ordering::Relaxed), "a thread that is in locks again");
-            if let Some(guard) = self.sit((number, seat)) {
+            assert!(!flag.is_in.load(Ordering::Relaxed), "a thread that is in locks again");
+            if let Some(guard) = self.enter((number, flag)) {
                 return guard;
             }
         }
@@ -131,99 +131,99 @@ impl<T> Biased<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let me = this_thread();
-        if let Some((number, seat)) = self.seat(me) {
-            if seat.is_in.load(Ordering::Relaxed) {
+        if let Some((number, flag)) = self.flag(me) {
+            if flag.is_in.load(Ordering::Relaxed) {
                 return None;
             }
-            if let Some(guard) = self.sit((number, seat)) {
+            if let Some(guard) = self.enter((number, flag)) {
                 return Some(guard);
             }
         }
         self.try_lock_as_others(me)
     }
 
-    /// The favourite's seat and its number, if this is the favourite.
+    /// The favourite's flag and its number, if this is the favourite.
     #[inline]
-    fn seat(&self, me: usize) -> Option<(usize, &Seat)> {
+    fn flag(&self, me: usize) -> Option<(usize, &ThreadFlag)> {
         let number = self.favourite.load(Ordering::Relaxed);
-        let seat = self.seats.get(number.wrapping_sub(1))?;
-        (seat.thread.load(Ordering::Relaxed) == me).then_some((number, seat))
+        let flag = self.flags.get(number.wrapping_sub(1))?;
+        (flag.thread.load(Ordering::Relaxed) == me).then_some((number, flag))
     }
 
     /// Steps 1 to 3.
     #[inline]
-    fn sit<'a>(&'a self, (number, seat): (usize, &'a Seat)) -> Option<Guard<'a, T>> {
-        seat.is_in.store(true, Ordering::Relaxed); // step 1
+    fn enter<'a>(&'a self, (number, flag): (usize, &'a ThreadFlag)) -> Option<Guard<'a, T>> {
+        flag.is_in.store(true, Ordering::Relaxed); // step 1
         light_fence(); // step 2
         if self.favourite.load(Ordering::Relaxed) == number {
-            return Some(Guard { lock: self, way: Way::Seat(seat), _value: PhantomData });
+            return Some(Guard { lock: self, entry: Entry::Flag(flag), _value: PhantomData });
         }
-        seat.is_in.store(false, Ordering::Release);
+        flag.is_in.store(false, Ordering::Release);
         None
     }
 
     #[cold]
     #[inline(never)]
     fn lock_as_others(&self, me: usize) -> Guard<'_, T> {
-        let mut habit = self.others.lock().unwrap_or_else(PoisonError::into_inner); // step 4
-        self.oust(&mut habit);
+        let mut history = self.others.lock().unwrap_or_else(PoisonError::into_inner); // step 4
+        self.oust(&mut history);
         let mut turn = 0;
         while self.is_any_in() {
             wait(turn);
             turn += 1;
         }
-        self.came_as_others(habit, me)
+        self.came_as_others(history, me)
     }
 
     #[cold]
     #[inline(never)]
     fn try_lock_as_others(&self, me: usize) -> Option<Guard<'_, T>> {
-        let mut habit = match self.others.try_lock() {
-            Ok(habit) => habit,
-            Err(TryLockError::Poisoned(habit)) => habit.into_inner(),
+        let mut history = match self.others.try_lock() {
+            Ok(history) => history,
+            Err(TryLockError::Poisoned(history)) => history.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         // A thread that is inside would be ousted in vain.
         if self.is_any_in() {
             return None;
         }
-        self.oust(&mut habit);
-        (!self.is_any_in()).then(|| self.came_as_others(habit, me))
+        self.oust(&mut history);
+        (!self.is_any_in()).then(|| self.came_as_others(history, me))
     }
 
     /// Step 5.
-    fn oust(&self, habit: &mut Habit) {
+    fn oust(&self, history: &mut BiasHistory) {
         if self.favourite.load(Ordering::Relaxed) != 0 {
             self.favourite.store(0, Ordering::Relaxed);
             heavy_fence();
-            habit.enough = habit.enough.saturating_mul(2).min(MANY);
+            history.enough = history.enough.saturating_mul(2).min(MANY);
         }
     }
 
     /// Step 6: whether one that is or was the favourite is in.
     fn is_any_in(&self) -> bool {
-        self.seats.iter().any(|seat| seat.is_in.load(Ordering::Acquire))
+        self.flags.iter().any(|flag| flag.is_in.load(Ordering::Acquire))
     }
 
-    fn came_as_others<'a>(&'a self, mut habit: MutexGuard<'a, Habit>, me: usize) -> Guard<'a, T> {
-        habit.times = if habit.last == me { habit.times.saturating_add(1) } else { 1 };
-        habit.last = me;
-        Guard { lock: self, way: Way::Mutex(habit), _value: PhantomData }
+    fn came_as_others<'a>(&'a self, mut history: MutexGuard<'a, BiasHistory>, me: usize) -> Guard<'a, T> {
+        history.times = if history.last == me { history.times.saturating_add(1) } else { 1 };
+        history.last = me;
+        Guard { lock: self, entry: Entry::Mutex(history), _value: PhantomData }
     }
 
-    /// Makes a thread that has the mutex the favourite, if there is a seat for it.
+    /// Makes a thread that has the mutex the favourite, if there is a flag for it.
     #[cold]
     fn favour(&self, me: usize) {
         if !has_heavy_fence() {
             return;
         }
-        let mut seats = (1..).zip(&self.seats);
-        let is_its_own = |(_, seat): &(usize, &Seat)| {
-            let owner = seat.thread.load(Ordering::Relaxed);
+        let mut flags = (1..).zip(&self.flags);
+        let is_its_own = |(_, flag): &(usize, &ThreadFlag)| {
+            let owner = flag.thread.load(Ordering::Relaxed);
             owner == 0 || owner == me
         };
-        if let Some((number, seat)) = seats.find(is_its_own) {
-            seat.thread.store(me, Ordering::Relaxed);
+        if let Some((number, flag)) = flags.find(is_its_own) {
+            flag.thread.store(me, Ordering::Relaxed);
             self.favourite.store(number, Ordering::Relaxed);
         }
     }
@@ -232,11 +232,11 @@ impl<T> Biased<T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        match &self.way {
-            Way::Seat(seat) => seat.is_in.store(false, Ordering::Release),
-            Way::Mutex(habit) => {
-                if habit.times >= habit.enough {
-                    self.lock.favour(habit.last);
+        match &self.entry {
+            Entry::Flag(flag) => flag.is_in.store(false, Ordering::Release),
+            Entry::Mutex(history) => {
+                if history.times >= history.enough {
+                    self.lock.favour(history.last);
                 }
             }
         }

@@ -61,9 +61,9 @@ pub(super) fn has_heavy_fence() -> bool {
 }
 
 fn membarrier(command: libc::c_int) -> bool {
-    const FLAGS: libc::c_uint = 0;
+    const FAVOURITES: libc::c_uint = 0;
     // SAFETY: the call takes two numbers and touches no memory of ours.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, FLAGS) == 0 }
+    unsafe { libc::syscall(libc::SYS_membarrier, command, FAVOURITES) == 0 }
 }
 
 /// A turn of a wait for a thread that will be out soon.

@@ -1,4 +1,4 @@
-use super::lock::{Biased, Guard, MANY, SEATS};
+use super::lock::{Biased, FAVOURITES, Guard, MANY};
 use super::sync::has_heavy_fence;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
@@ -12,7 +12,7 @@ fn come_often<T>(lock: &Biased<T>) {
 
 #[test]
 fn threads_that_come_and_go_in_any_way_never_meet_inside() {
-    const THREADS: usize = SEATS + 3;
+    const THREADS: usize = FAVOURITES + 3;
     const TIMES: u64 = 20_000;
     // Two numbers that differ while one is in.
     let lock = Biased::with_habit((0u64, 0u64), 2);
@@ -93,9 +93,9 @@ fn one_that_is_in_does_not_get_in_again() {
 fn there_may_be_more_threads_that_come_often_than_favourites() {
     let lock = Biased::with_habit(0, 1);
     // Together, so that each has a name of its own.
-    let all_there = Barrier::new(2 * SEATS);
+    let all_there = Barrier::new(2 * FAVOURITES);
     thread::scope(|scope| {
-        for _ in 0..2 * SEATS {
+        for _ in 0..2 * FAVOURITES {
             scope.spawn(|| {
                 all_there.wait();
                 (0..1_000).for_each(|_| *lock.lock() += 1);
@@ -103,5 +103,5 @@ fn there_may_be_more_threads_that_come_often_than_favourites() {
             });
         }
     });
-    assert_eq!(*lock.lock(), 2 * SEATS * 1_000);
+    assert_eq!(*lock.lock(), 2 * FAVOURITES * 1_000);
 }

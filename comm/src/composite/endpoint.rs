@@ -33,7 +33,7 @@ pub struct CompositeEndpoint<N> {
 
 /// Who reaches a rank.
 #[derive(Clone, Copy)]
-enum Way {
+enum Route {
     /// Shared memory, where it has this number.
     Host(u32),
     /// The network.
@@ -69,8 +69,8 @@ impl<N: Network> CompositeEndpoint<N> {
     }
 
     #[inline]
-    fn way(&self, rank: u32) -> Result<Way> {
-        Ok(self.numbering.within(rank)?.map_or(Way::Network, Way::Host))
+    fn route(&self, rank: u32) -> Result<Route> {
+        Ok(self.numbering.within(rank)?.map_or(Route::Network, Route::Host))
     }
 
     /// A result from within the host, with the job's numbers.
@@ -104,7 +104,7 @@ impl<N: Network> CompositeEndpoint<N> {
         self.network.poll(&mut |event| {
             let (Event::Message { from: rank, .. } | Event::Part { from: rank, .. } | Event::Down { rank }) =
                 event;
-            if matches!(self.way(rank), Ok(Way::Network)) {
+            if matches!(self.route(rank), Ok(Route::Network)) {
                 events += 1;
                 sink(event);
             }
@@ -132,9 +132,9 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
     }
 
     fn caps_to(&self, rank: u32) -> Caps {
-        match self.way(rank) {
-            Ok(Way::Host(rank)) => self.host.caps_to(rank),
-            Ok(Way::Network) => self.network.caps_to(rank),
+        match self.route(rank) {
+            Ok(Route::Host(rank)) => self.host.caps_to(rank),
+            Ok(Route::Network) => self.network.caps_to(rank),
             Err(_) => self.caps(),
         }
     }
@@ -155,11 +155,11 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
     }
 
     unsafe fn put(&self, to: u32, segment: SegmentId, ranges: &[PutRange]) -> Result<()> {
-        match self.way(to)? {
+        match self.route(to)? {
             // SAFETY: the caller's promise is the same.
-            Way::Host(to) => self.translated(unsafe { self.host.put(to, segment, ranges) }),
+            Route::Host(to) => self.translated(unsafe { self.host.put(to, segment, ranges) }),
             // SAFETY: as above.
-            Way::Network => unsafe { self.network.put(to, segment, ranges) },
+            Route::Network => unsafe { self.network.put(to, segment, ranges) },
         }
     }
 
@@ -171,29 +171,29 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
         src: *const u8,
         masks: &[u64],
     ) -> Result<bool> {
-        match self.way(to)? {
-            Way::Host(to) => {
+        match self.route(to)? {
+            Route::Host(to) => {
                 // SAFETY: the caller's promise is the same.
                 self.translated(unsafe { self.host.put_masked(to, segment, offset, src, masks) })
             }
             // SAFETY: as above.
-            Way::Network => unsafe { self.network.put_masked(to, segment, offset, src, masks) },
+            Route::Network => unsafe { self.network.put_masked(to, segment, offset, src, masks) },
         }
     }
 
     unsafe fn get(&self, from: u32, segment: SegmentId, ranges: &[GetRange]) -> Result<()> {
-        match self.way(from)? {
+        match self.route(from)? {
             // SAFETY: the caller's promise is the same.
-            Way::Host(from) => self.translated(unsafe { self.host.get(from, segment, ranges) }),
+            Route::Host(from) => self.translated(unsafe { self.host.get(from, segment, ranges) }),
             // SAFETY: as above.
-            Way::Network => unsafe { self.network.get(from, segment, ranges) },
+            Route::Network => unsafe { self.network.get(from, segment, ranges) },
         }
     }
 
     fn atomic(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64> {
-        match self.way(to)? {
-            Way::Host(to) => self.translated(self.host.atomic(to, segment, offset, op)),
-            Way::Network => self.network.atomic(to, segment, offset, op),
+        match self.route(to)? {
+            Route::Host(to) => self.translated(self.host.atomic(to, segment, offset, op)),
+            Route::Network => self.network.atomic(to, segment, offset, op),
         }
     }
 
@@ -205,9 +205,9 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
         len: usize,
         f: &mut dyn FnMut(*const u8),
     ) -> Result<bool> {
-        match self.way(from)? {
-            Way::Host(from) => self.translated(self.host.read_peer(from, segment, offset, len, f)),
-            Way::Network => self.network.read_peer(from, segment, offset, len, f),
+        match self.route(from)? {
+            Route::Host(from) => self.translated(self.host.read_peer(from, segment, offset, len, f)),
+            Route::Network => self.network.read_peer(from, segment, offset, len, f),
         }
     }
 
@@ -219,25 +219,25 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
         len: usize,
         f: &mut dyn FnMut(*const u8),
     ) -> Result<bool> {
-        match self.way(from)? {
-            Way::Host(from) => self.translated(self.host.read_peer_once(from, segment, offset, len, f)),
-            Way::Network => self.network.read_peer_once(from, segment, offset, len, f),
+        match self.route(from)? {
+            Route::Host(from) => self.translated(self.host.read_peer_once(from, segment, offset, len, f)),
+            Route::Network => self.network.read_peer_once(from, segment, offset, len, f),
         }
     }
 
     fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()> {
-        match self.way(to)? {
-            Way::Host(to) => self.translated(self.host.send(to, kind, parts)),
-            Way::Network => self.network.send(to, kind, parts),
+        match self.route(to)? {
+            Route::Host(to) => self.translated(self.host.send(to, kind, parts)),
+            Route::Network => self.network.send(to, kind, parts),
         }
     }
 
     unsafe fn send_long(&self, to: u32, kind: u16, head: &[u8], body: &[u8]) -> Result<()> {
-        match self.way(to)? {
+        match self.route(to)? {
             // SAFETY: the caller's promise is the same.
-            Way::Host(to) => self.translated(unsafe { self.host.send_long(to, kind, head, body) }),
+            Route::Host(to) => self.translated(unsafe { self.host.send_long(to, kind, head, body) }),
             // SAFETY: as above.
-            Way::Network => unsafe { self.network.send_long(to, kind, head, body) },
+            Route::Network => unsafe { self.network.send_long(to, kind, head, body) },
         }
     }
 
@@ -248,17 +248,17 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
     }
 
     fn is_congested(&self, to: u32) -> bool {
-        match self.way(to) {
-            Ok(Way::Host(to)) => self.host.is_congested(to),
-            Ok(Way::Network) => self.network.is_congested(to),
+        match self.route(to) {
+            Ok(Route::Host(to)) => self.host.is_congested(to),
+            Ok(Route::Network) => self.network.is_congested(to),
             Err(_) => false,
         }
     }
 
     fn fence(&self, to: u32) -> Result<()> {
-        match self.way(to)? {
-            Way::Host(to) => self.translated(self.host.fence(to)),
-            Way::Network => self.network.fence(to),
+        match self.route(to)? {
+            Route::Host(to) => self.translated(self.host.fence(to)),
+            Route::Network => self.network.fence(to),
         }
     }
 
@@ -302,25 +302,25 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
     }
 
     fn end_nap(&self, rank: u32) {
-        match self.way(rank) {
-            Ok(Way::Host(rank)) => self.host.end_nap(rank),
-            Ok(Way::Network) => self.network.end_nap(rank),
+        match self.route(rank) {
+            Ok(Route::Host(rank)) => self.host.end_nap(rank),
+            Ok(Route::Network) => self.network.end_nap(rank),
             Err(_) => {}
         }
     }
 
     fn is_asleep(&self, rank: u32) -> bool {
-        match self.way(rank) {
-            Ok(Way::Host(rank)) => self.host.is_asleep(rank),
-            Ok(Way::Network) => self.network.is_asleep(rank),
+        match self.route(rank) {
+            Ok(Route::Host(rank)) => self.host.is_asleep(rank),
+            Ok(Route::Network) => self.network.is_asleep(rank),
             Err(_) => false,
         }
     }
 
     fn waits_for(&self, rank: u32) -> Option<u64> {
-        match self.way(rank) {
-            Ok(Way::Host(rank)) => self.host.waits_for(rank),
-            Ok(Way::Network) => self.network.waits_for(rank),
+        match self.route(rank) {
+            Ok(Route::Host(rank)) => self.host.waits_for(rank),
+            Ok(Route::Network) => self.network.waits_for(rank),
             Err(_) => None,
         }
     }
@@ -351,13 +351,13 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
 
     fn cut(&self, rank: u32) -> Option<String> {
         // Within a host nothing can be cut.
-        if matches!(self.way(rank), Ok(Way::Network)) { self.network.cut(rank) } else { None }
+        if matches!(self.route(rank), Ok(Route::Network)) { self.network.cut(rank) } else { None }
     }
 
     fn give_up(&self, rank: u32, why: &str) {
-        match self.way(rank) {
-            Ok(Way::Host(rank)) => self.host.give_up(rank, why),
-            Ok(Way::Network) => self.network.give_up(rank, why),
+        match self.route(rank) {
+            Ok(Route::Host(rank)) => self.host.give_up(rank, why),
+            Ok(Route::Network) => self.network.give_up(rank, why),
             Err(_) => {}
         }
     }

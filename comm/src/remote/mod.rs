@@ -2,13 +2,13 @@
 //! the bytes of an atomic operation, and counters.
 
 mod counters;
-mod fate;
 mod garbage;
+mod loss_reason;
 mod operation;
 mod segments;
 
 pub use counters::Counters;
-pub use fate::{BAD_BUFFER, Fate};
 pub use garbage::{Garbage, garbage, u16_at, u32_at, u64_at};
+pub use loss_reason::{BAD_BUFFER, LossReason};
 pub use operation::{OPERATION, Operation};
 pub use segments::Segments;

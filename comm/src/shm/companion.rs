@@ -2,7 +2,7 @@
 //! [`composite`](crate::composite).
 
 use super::endpoint::ShmEndpoint;
-use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP};
+use super::wait_rule::{BACKLOG_SLEEP, LONGEST_SLEEP};
 use crate::network::Companion;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ impl Companion for ShmEndpoint {
         if is_alone {
             return self.has_any();
         }
-        let looks = if self.patience.is_scarce() { 1 } else { LOOKS };
+        let looks = if self.wait_rule.is_scarce() { 1 } else { LOOKS };
         (0..looks).any(|_| {
             std::hint::spin_loop();
             self.has_any()

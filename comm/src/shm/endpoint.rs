@@ -1,15 +1,15 @@
 //! The endpoint: its parts, how they come together and how they are left behind.
 
 use super::ShmOptions;
-use super::expected::Expected;
-use super::hello::{self, Given, Hello};
+use super::expected::ExpectedMarks;
+use super::hello::{self, Hello, HelloDescriptors};
 use super::inbox::{Inbox, Layout};
 use super::intake::Intake;
 use super::outbox::Outbox;
-use super::patience::Patience;
 use super::peers::{self, Peers};
 use super::ring::Producer;
 use super::segments::Segments;
+use super::wait_rule::WaitRule;
 use crate::biased::Biased;
 use crate::{
     Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result,
@@ -31,7 +31,7 @@ pub struct ShmEndpoint {
     pub(super) outboxes: Box<[Biased<Outbox>]>,
     pub(super) intake: Biased<Intake>,
     pub(super) segments: Segments,
-    pub(super) patience: Patience,
+    pub(super) wait_rule: WaitRule,
     /// Outboxes with a backlog.
     pub(super) backlogs: AtomicU32,
     /// Polls that found nothing.
@@ -39,7 +39,7 @@ pub struct ShmEndpoint {
     /// Threads of this process in a futex wait, or on their way into it.
     pub(super) sleepers: AtomicU32,
     pub(super) moved: Moved,
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedMarks,
 }
 
 /// What has been moved besides messages, which outboxes count; see [`Traffic`]. On cache lines of its own:
@@ -55,7 +55,7 @@ pub(super) struct Moved {
 
 /// What [`Moved`] counts apart.
 #[derive(Clone, Copy)]
-pub(super) enum What {
+pub(super) enum MovedBytes {
     Puts(usize),
     Gets(usize),
     Atomic,
@@ -82,9 +82,9 @@ impl ShmEndpoint {
         let layout = Layout::new(size, options.ring);
         let memory = Inbox::create(layout)?;
         let pidfd = peers::own_pidfd();
-        let mut given = Given::empty();
-        given.set(Given::PIDFD, pidfd.is_some());
-        given.set(Given::ALARM, alarm.is_some());
+        let mut given = HelloDescriptors::empty();
+        given.set(HelloDescriptors::PIDFD, pidfd.is_some());
+        given.set(HelloDescriptors::ALARM, alarm.is_some());
         let fds = [Some(&memory), pidfd.as_ref(), alarm.as_ref()];
         let fds: Vec<_> = fds.into_iter().flatten().map(AsFd::as_fd).collect();
         let all = exchange.all_gather(&Hello::new(layout, given).encode(), &fds)?;
@@ -102,12 +102,12 @@ impl ShmEndpoint {
             inbox,
             peers: Peers::new(rank, inboxes, options.alive.clone()),
             segments: Segments::new(),
-            patience: Patience::new(size.saturating_mul(options.threads.max(1)), cores),
+            wait_rule: WaitRule::new(size.saturating_mul(options.threads.max(1)), cores),
             backlogs: AtomicU32::new(0),
             vain: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             moved: Moved::default(),
-            expected: Expected::default(),
+            expected: ExpectedMarks::default(),
         })
     }
 }
@@ -127,8 +127,8 @@ fn welcome(all: Vec<(Vec<u8>, Vec<OwnedFd>)>, layout: Layout) -> Result<(Vec<Hel
             true => fds.next().map(Some).ok_or_else(|| missing(what)),
             false => Ok(None),
         };
-        let pidfd = given(Given::PIDFD, "pidfd")?;
-        let alarm = given(Given::ALARM, "alarm")?;
+        let pidfd = given(HelloDescriptors::PIDFD, "pidfd")?;
+        let alarm = given(HelloDescriptors::ALARM, "alarm")?;
         inboxes.push((Arc::new(Inbox::open(memory, alarm, layout, rank)?), pidfd));
         hellos.push(hello);
     }
@@ -138,11 +138,11 @@ fn welcome(all: Vec<(Vec<u8>, Vec<OwnedFd>)>, layout: Layout) -> Result<(Vec<Hel
 type Welcomed = (Arc<Inbox>, Option<OwnedFd>);
 
 impl Moved {
-    pub(super) fn add(&self, what: What, bytes: usize) {
+    pub(super) fn add(&self, what: MovedBytes, bytes: usize) {
         let (counter, count) = match what {
-            What::Puts(ranges) => (&self.puts, ranges),
-            What::Gets(ranges) => (&self.gets, ranges),
-            What::Atomic => (&self.atomics, 1),
+            MovedBytes::Puts(ranges) => (&self.puts, ranges),
+            MovedBytes::Gets(ranges) => (&self.gets, ranges),
+            MovedBytes::Atomic => (&self.atomics, 1),
         };
         counter.fetch_add(count as u64, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -267,7 +267,7 @@ unsafe impl Endpoint for ShmEndpoint {
     }
 
     fn cores_are_scarce(&self) -> bool {
-        self.patience.is_scarce()
+        self.wait_rule.is_scarce()
     }
 
     fn nap(&self, limit: Duration) -> bool {
@@ -331,7 +331,7 @@ impl Drop for ShmEndpoint {
             self.peers.look_closely();
             // An error concerns one peer, which is given up by it; the others are still to be served.
             let _ = self.drain();
-            std::thread::sleep(super::patience::BACKLOG_SLEEP);
+            std::thread::sleep(super::wait_rule::BACKLOG_SLEEP);
         }
         self.inbox.bell().leave();
         self.peers.others().for_each(|(_, peer)| Self::wake(peer));

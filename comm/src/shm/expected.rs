@@ -8,15 +8,15 @@ const NEVER: u64 = u64::MAX;
 
 /// What this rank waits for on the board: a count for each mark.
 #[repr(align(128))]
-pub(super) struct Expected([AtomicU64; 2]);
+pub(super) struct ExpectedMarks([AtomicU64; 2]);
 
-impl Default for Expected {
+impl Default for ExpectedMarks {
     fn default() -> Self {
         Self([const { AtomicU64::new(NEVER) }; 2])
     }
 }
 
-impl Expected {
+impl ExpectedMarks {
     pub(super) fn set(&self, mark: Mark, count: Option<u64>) {
         self.0[mark as usize].store(count.unwrap_or(NEVER), Ordering::Relaxed);
     }

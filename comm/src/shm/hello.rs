@@ -10,7 +10,7 @@ const MAGIC: [u8; 8] = *b"scshm\0\0\x03";
 bitflags::bitflags! {
     /// The descriptors that come with an announcement, behind the inbox and in this order.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(super) struct Given: u8 {
+    pub(super) struct HelloDescriptors: u8 {
         /// The rank's pidfd.
         const PIDFD = 1;
         /// The eventfd that wakes it.
@@ -22,7 +22,7 @@ bitflags::bitflags! {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     /// What comes with it.
-    pub(super) given: Given,
+    pub(super) given: HelloDescriptors,
     /// Bytes of a ring in its inbox.
     ring: u64,
     /// The processors that it may run on, as the kernel's bit mask; empty if that is not known.
@@ -33,7 +33,7 @@ pub(super) struct Hello {
 
 impl Hello {
     /// This rank's.
-    pub(super) fn new(layout: Layout, given: Given) -> Self {
+    pub(super) fn new(layout: Layout, given: HelloDescriptors) -> Self {
         let cores = affinity();
         let quota = std::thread::available_parallelism()
             .map_or(u32::MAX, |n| u32::try_from(n.get()).unwrap_or(u32::MAX));
@@ -55,7 +55,8 @@ impl Hello {
             blob.strip_prefix(&MAGIC).ok_or_else(|| broken("it runs another version of this program"))?;
         let too_short = || broken("its announcement is too short");
         let (given, rest) = rest.split_first().ok_or_else(too_short)?;
-        let given = Given::from_bits(*given).ok_or_else(|| broken("it gives what is not known here"))?;
+        let given =
+            HelloDescriptors::from_bits(*given).ok_or_else(|| broken("it gives what is not known here"))?;
         let (ring, rest) = rest.split_first_chunk().ok_or_else(too_short)?;
         let (quota, cores) = rest.split_first_chunk().ok_or_else(too_short)?;
         let (ring, quota) = (u64::from_le_bytes(*ring), u32::from_le_bytes(*quota));
@@ -101,13 +102,13 @@ mod tests {
 
     fn hello(cores: &[u8], quota: u32) -> Hello {
         let ring = Layout::new(2, None).ring() as u64;
-        Hello { given: Given::PIDFD, ring, cores: cores.to_vec(), quota }
+        Hello { given: HelloDescriptors::PIDFD, ring, cores: cores.to_vec(), quota }
     }
 
     #[test]
     fn an_announcement_survives_its_journey_and_nothing_else_is_believed() {
         let layout = Layout::new(2, None);
-        let mine = Hello::new(layout, Given::all());
+        let mine = Hello::new(layout, HelloDescriptors::all());
         let blob = mine.encode();
         assert_eq!(Hello::decode(&blob, 1, layout).unwrap(), mine);
         for len in 0..21 {
@@ -122,7 +123,7 @@ mod tests {
             mut bytes in prop::collection::vec(any::<u8>(), 0..60), known in 0..30usize,
         ) {
             let layout = Layout::new(2, None);
-            let good = Hello::new(layout, Given::PIDFD).encode();
+            let good = Hello::new(layout, HelloDescriptors::PIDFD).encode();
             let known = known.min(bytes.len()).min(good.len());
             bytes[..known].copy_from_slice(&good[..known]);
             match Hello::decode(&bytes, 1, layout) {

@@ -22,13 +22,13 @@ const KEPT: usize = 1 << 20;
 
 /// The receiving side of an endpoint.
 pub(super) struct Intake {
-    lines: Vec<Line>,
+    lines: Vec<SenderIntake>,
     /// The message being delivered, if it came in one frame. Empty otherwise.
     short: Vec<u8>,
 }
 
 /// What comes from one sender.
-struct Line {
+struct SenderIntake {
     consumer: Consumer,
     /// A message of several frames, as far as it has come.
     long: Vec<u8>,
@@ -45,7 +45,7 @@ struct Line {
 impl Intake {
     /// The receiving side of the owner of `inbox`, among `size` ranks.
     pub(super) fn new(inbox: &Arc<Inbox>, size: u32) -> Self {
-        let line = |sender| Line {
+        let line = |sender| SenderIntake {
             consumer: Consumer::new(Arc::clone(inbox), sender),
             long: Vec::new(),
             expected: 0,
@@ -126,7 +126,7 @@ impl Intake {
     }
 }
 
-impl Line {
+impl SenderIntake {
     #[inline]
     fn is_empty(&self) -> bool {
         self.consumer.is_empty() || self.closed
@@ -180,7 +180,7 @@ impl Line {
         let Some(head) = front[HEAD..].get(..usize::from(front[0])) else {
             return Err("a long message has a head that is too long".to_owned());
         };
-        let mut body = Body { consumer: &self.consumer, at: 0, len, is_wanted: true };
+        let mut body = LongBody { consumer: &self.consumer, at: 0, len, is_wanted: true };
         while body.at < len && std::mem::take(&mut body.is_wanted) {
             let (at, left) = (body.at, len - body.at);
             sink(Event::Part { from, kind: frame.kind, head, at, left, bytes: &mut body });
@@ -218,7 +218,7 @@ impl Line {
 }
 
 /// The body of a long message: what is to be taken of it.
-struct Body<'a> {
+struct LongBody<'a> {
     consumer: &'a Consumer,
     at: usize,
     len: usize,
@@ -226,7 +226,7 @@ struct Body<'a> {
 }
 
 // SAFETY: the consumer's `read` writes exactly `count` bytes, which are `most` at most.
-unsafe impl Bytes for Body<'_> {
+unsafe impl Bytes for LongBody<'_> {
     unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
         let count = most.min(self.len - self.at);
         // SAFETY: the caller's promise; the frame has as many bytes behind its front.

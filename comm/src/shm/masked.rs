@@ -8,7 +8,7 @@
 //! writing it.
 
 use super::copy::own_soon;
-use super::endpoint::{ShmEndpoint, What};
+use super::endpoint::{MovedBytes, ShmEndpoint};
 use crate::{Result, SegmentId};
 use std::ptr;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -48,7 +48,7 @@ impl ShmEndpoint {
         }
         compiler_fence(Ordering::SeqCst);
         let bytes = masks.iter().map(|mask| mask.count_ones() as usize).sum();
-        self.moved.add(What::Puts(1), bytes);
+        self.moved.add(MovedBytes::Puts(1), bytes);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@
 //! | `ring`, `outbox`, `intake` | frames; messages into rings and their backlog; messages out of rings |
 //! | `segments`, `one_sided`, `masked`, `copy` | registered memory; put, get, atomic operations and direct reads |
 //! | `window` | the word by which puts and gets of a pair exclude each other |
-//! | `bell`, `futex`, `patience`, `waiting` | who sleeps and who wakes; when to spin, yield, sleep |
+//! | `bell`, `futex`, `wait_rule`, `waiting` | who sleeps and who wakes; when to spin, yield, sleep |
 //! | `gate`, `parking` | words at which threads of several processes wait, for who shares more than messages |
 //! | `board`, `expected` | words by which ranks meet without messages; what this rank waits for among them |
 //! | `companion` | the same for threads that sleep in another provider, which an eventfd wakes |
@@ -57,11 +57,11 @@ mod messages;
 mod one_sided;
 mod outbox;
 mod parking;
-mod patience;
 mod peers;
 mod ring;
 mod segments;
 mod sync;
+mod wait_rule;
 mod waiting;
 mod window;
 

@@ -1,9 +1,9 @@
 //! Put, get and direct reads: copies to and from memory that is mapped here, under the windows' protocol (see
 //! [`window`](super::window)). Atomic operations: the processor's own, in the same mappings.
 
-use super::endpoint::{ShmEndpoint, What};
+use super::endpoint::{MovedBytes, ShmEndpoint};
 use super::inbox::Inbox;
-use super::window::{Get, Wait};
+use super::window::{Get, PutWait};
 use crate::racing::copy;
 use crate::{Atomic, GetRange, PutRange, Result, SegmentId};
 use std::hint::spin_loop;
@@ -36,7 +36,7 @@ impl ShmEndpoint {
             unsafe { copy(range.src, dst, range.len) };
             bytes += range.len;
         }
-        self.moved.add(What::Puts(ranges.len()), bytes);
+        self.moved.add(MovedBytes::Puts(ranges.len()), bytes);
         Ok(())
     }
 
@@ -67,7 +67,7 @@ impl ShmEndpoint {
             }
         }
         drop(window);
-        self.moved.add(What::Gets(ranges.len()), bytes);
+        self.moved.add(MovedBytes::Gets(ranges.len()), bytes);
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl ShmEndpoint {
         let window = self.open(from);
         f(src);
         drop(window);
-        self.moved.add(What::Gets(1), len);
+        self.moved.add(MovedBytes::Gets(1), len);
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl ShmEndpoint {
         }
         f(copy.as_ptr().cast());
         drop(window);
-        self.moved.add(What::Gets(1), len);
+        self.moved.add(MovedBytes::Gets(1), len);
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl ShmEndpoint {
         // SAFETY: the word is inside a mapping, which begins with a page, at a multiple of its width; no Rust
         // reference to shared bytes exists (see `copy`).
         let before = unsafe { op.execute(word) };
-        self.moved.add(What::Atomic, 0);
+        self.moved.add(MovedBytes::Atomic, 0);
         Ok(before)
     }
 
@@ -148,7 +148,7 @@ impl ShmEndpoint {
 
     /// Turn 6 of the windows' protocol after its first look.
     #[cold]
-    fn wait_for_gets(&self, to: u32, peer: &Inbox, wait: Wait) -> Result<()> {
+    fn wait_for_gets(&self, to: u32, peer: &Inbox, wait: PutWait) -> Result<()> {
         let waiting = self.peers.waiting(to);
         waiting.inspect(|count| _ = count.fetch_add(1, Ordering::Relaxed));
         let verdict = self.look_for_gets(to, peer, wait);
@@ -156,7 +156,7 @@ impl ShmEndpoint {
         verdict
     }
 
-    fn look_for_gets(&self, to: u32, peer: &Inbox, mut wait: Wait) -> Result<()> {
+    fn look_for_gets(&self, to: u32, peer: &Inbox, mut wait: PutWait) -> Result<()> {
         let mut looks = 0u32;
         while !wait.is_over(peer.window(self.rank)) {
             looks += 1;

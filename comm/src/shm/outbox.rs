@@ -22,18 +22,18 @@ const OFFERED: usize = 256;
 pub(super) struct Outbox {
     producer: Producer,
     backlog: VecDeque<Pending>,
-    taken: Taken,
+    taken: OutboxCounts,
 }
 
 /// What an outbox has taken: counted here, where its lock has been paid for.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Taken {
+pub(super) struct OutboxCounts {
     pub(super) messages: u64,
     pub(super) bytes: u64,
 }
 
 /// A message on its way into the ring.
-struct Letter {
+struct OutgoingMessage {
     kind: u16,
     /// Its length.
     total: usize,
@@ -43,7 +43,7 @@ struct Letter {
 
 /// A message, or the rest of one, in the backlog.
 struct Pending {
-    letter: Letter,
+    message: OutgoingMessage,
     /// The bytes that were not in the ring when this was queued.
     bytes: Vec<u8>,
     /// How many of those are in the ring by now.
@@ -51,7 +51,7 @@ struct Pending {
 }
 
 /// What is still to be read of a message's parts.
-struct Parts<'a> {
+struct PartsReader<'a> {
     parts: &'a [&'a [u8]],
     /// Bytes of the first part that have been read.
     offset: usize,
@@ -60,7 +60,7 @@ struct Parts<'a> {
 impl Outbox {
     /// The way through `producer`.
     pub(super) fn new(producer: Producer) -> Self {
-        Self { producer, backlog: VecDeque::new(), taken: Taken::default() }
+        Self { producer, backlog: VecDeque::new(), taken: OutboxCounts::default() }
     }
 
     /// Whether something waits for room.
@@ -69,7 +69,7 @@ impl Outbox {
     }
 
     /// What it has taken.
-    pub(super) fn taken(&self) -> Taken {
+    pub(super) fn taken(&self) -> OutboxCounts {
         self.taken
     }
 
@@ -90,14 +90,14 @@ impl Outbox {
     #[cold]
     fn send_later(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
         self.drain()?;
-        let mut letter = Letter { kind, total, sent: 0 };
-        let mut parts = Parts { parts, offset: 0 };
-        if self.backlog.is_empty() && letter.push(&mut self.producer, &mut parts)? {
+        let mut message = OutgoingMessage { kind, total, sent: 0 };
+        let mut parts = PartsReader { parts, offset: 0 };
+        if self.backlog.is_empty() && message.push(&mut self.producer, &mut parts)? {
             return Ok(());
         }
-        let mut bytes = Vec::with_capacity(total - letter.sent);
-        parts.read(total - letter.sent, |piece| bytes.extend_from_slice(piece));
-        self.backlog.push_back(Pending { letter, bytes, gone: 0 });
+        let mut bytes = Vec::with_capacity(total - message.sent);
+        parts.read(total - message.sent, |piece| bytes.extend_from_slice(piece));
+        self.backlog.push_back(Pending { message, bytes, gone: 0 });
         Ok(())
     }
 
@@ -130,10 +130,11 @@ impl Outbox {
     /// Moves as much of the backlog into the ring as there is room for; the receiver's bell has to be rung
     /// then. The error says what is wrong with the receiver.
     pub(super) fn drain(&mut self) -> Checked<()> {
-        while let Some(Pending { letter, bytes, gone }) = self.backlog.front_mut() {
-            let before = letter.sent;
-            let over = letter.push(&mut self.producer, &mut Parts { parts: &[bytes], offset: *gone })?;
-            *gone += letter.sent - before;
+        while let Some(Pending { message, bytes, gone }) = self.backlog.front_mut() {
+            let before = message.sent;
+            let over =
+                message.push(&mut self.producer, &mut PartsReader { parts: &[bytes], offset: *gone })?;
+            *gone += message.sent - before;
             if !over {
                 break;
             }
@@ -148,9 +149,9 @@ impl Outbox {
     }
 }
 
-impl Letter {
+impl OutgoingMessage {
     /// Writes as much of the message as the ring has room for; `true` when all of it is there.
-    fn push(&mut self, producer: &mut Producer, parts: &mut Parts<'_>) -> Checked<bool> {
+    fn push(&mut self, producer: &mut Producer, parts: &mut PartsReader<'_>) -> Checked<bool> {
         if self.total <= producer.max() {
             let fits = producer.begin(self.total)?;
             if fits {
@@ -176,7 +177,7 @@ impl Letter {
     }
 }
 
-impl Parts<'_> {
+impl PartsReader<'_> {
     /// Gives the next `len` bytes to `take`, piece by piece.
     fn read(&mut self, mut len: usize, mut take: impl FnMut(&[u8])) {
         while len > 0 {

@@ -3,19 +3,19 @@
 
 use super::futex;
 use super::gate::{self, Gate, Lock};
-use super::patience::{LONGEST_SLEEP, Patience, Turn};
+use super::wait_rule::{LONGEST_SLEEP, WaitAction, WaitRule};
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU32;
 use std::thread::yield_now;
 
 /// How threads of a host wait: they spin while each has a core, and yield and sleep otherwise.
 #[derive(Clone, Copy, Debug)]
-pub struct Parking(Patience);
+pub struct Parking(WaitRule);
 
 impl Parking {
     /// For a host where busy threads [outnumber cores](crate::Endpoint::cores_are_scarce), or not.
     pub fn new(cores_are_scarce: bool) -> Parking {
-        Parking(Patience::when(cores_are_scarce))
+        Parking(WaitRule::when(cores_are_scarce))
     }
 
     /// Takes a lock that is one word, which is 0 in the beginning: for as long as a few loads and stores
@@ -33,9 +33,9 @@ impl Parking {
     fn wait_for_lock<E>(self, lock: Lock<'_>, mut look: impl FnMut() -> Result<(), E>) -> Result<(), E> {
         for turn in 0.. {
             match self.0.step(turn) {
-                Turn::Spin => spin_loop(),
-                Turn::Yield => yield_now(),
-                Turn::Sleep => break,
+                WaitAction::Spin => spin_loop(),
+                WaitAction::Yield => yield_now(),
+                WaitAction::Sleep => break,
             }
             if lock.is_free() && lock.take() {
                 return Ok(());
@@ -75,9 +75,9 @@ impl Parking {
         let mut turn = 0;
         while !Gate(word).is_open() {
             match self.0.step(turn) {
-                Turn::Spin => spin_loop(),
-                Turn::Yield => yield_now(),
-                Turn::Sleep => {
+                WaitAction::Spin => spin_loop(),
+                WaitAction::Yield => yield_now(),
+                WaitAction::Sleep => {
                     if Gate(word).announce() {
                         futex::wait(word, gate::ASLEEP, LONGEST_SLEEP);
                         if !Gate(word).is_open() {

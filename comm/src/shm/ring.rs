@@ -128,21 +128,21 @@ impl Frame {
 struct Ring {
     inbox: Arc<Inbox>,
     sender: u32,
-    base: Base,
+    base: RingBase,
     /// Bytes; a power of two.
     size: usize,
 }
 
 /// Where a ring begins: in the mapping of its inbox, which it keeps.
-struct Base(*mut u8);
+struct RingBase(*mut u8);
 
 // SAFETY: a mapping belongs to the process, not to a thread.
-unsafe impl Send for Base {}
+unsafe impl Send for RingBase {}
 
 impl Ring {
     fn new(inbox: Arc<Inbox>, sender: u32) -> Self {
         let size = inbox.layout().ring();
-        let base = Base(inbox.ring(sender));
+        let base = RingBase(inbox.ring(sender));
         Self { inbox, sender, base, size }
     }
 

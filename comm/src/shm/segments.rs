@@ -14,13 +14,13 @@ const MAX: usize = 64;
 /// All segments of a job.
 pub(super) struct Segments {
     /// Every rank's part, in rank order, for each segment.
-    tables: Box<[OnceLock<Vec<RankPart>>]>,
+    tables: Box<[OnceLock<Vec<SegmentPart>>]>,
     /// Segments registered; locked during a registration.
     count: Mutex<u32>,
 }
 
 /// A rank's part of a segment.
-struct RankPart {
+struct SegmentPart {
     mapping: Mapping,
     file: OwnedFd,
 }
@@ -28,7 +28,7 @@ struct RankPart {
 /// A rank's part of a segment, for use.
 #[derive(Clone, Copy)]
 pub(super) struct PeerPart<'a> {
-    part: &'a RankPart,
+    part: &'a SegmentPart,
 }
 
 impl Segments {
@@ -60,7 +60,7 @@ impl Segments {
             if map::file_len(&file)? < len as u64 {
                 return Err(broken(format!("its file is shorter than its segment of {len} bytes")));
             }
-            Ok(RankPart { mapping: Mapping::new(&file, len, "a rank's registered memory")?, file })
+            Ok(SegmentPart { mapping: Mapping::new(&file, len, "a rank's registered memory")?, file })
         });
         // Nobody else sets it: `count` is locked.
         let _ = table.set(parts.collect::<Result<_>>()?);

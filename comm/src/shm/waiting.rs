@@ -9,7 +9,7 @@
 use super::endpoint::ShmEndpoint;
 use super::futex;
 use super::inbox::Inbox;
-use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP, Turn};
+use super::wait_rule::{BACKLOG_SLEEP, LONGEST_SLEEP, WaitAction};
 use crate::Board;
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ impl ShmEndpoint {
     /// [`idle`](crate::Endpoint::idle).
     #[inline]
     pub(super) fn wait(&self, turn: u32, limit: Duration) {
-        match self.patience.step(turn) {
-            Turn::Spin => spin_loop(),
-            Turn::Yield => yield_now(),
-            Turn::Sleep => self.sleep(limit),
+        match self.wait_rule.step(turn) {
+            WaitAction::Spin => spin_loop(),
+            WaitAction::Yield => yield_now(),
+            WaitAction::Sleep => self.sleep(limit),
         }
     }
 

@@ -53,7 +53,7 @@ pub(crate) struct Get<'a> {
 
 /// What a put has seen so far of step 6.
 #[derive(Default)]
-pub(crate) struct Wait {
+pub(crate) struct PutWait {
     zero: [bool; 2],
 }
 
@@ -79,14 +79,14 @@ impl<'a> Window<'a> {
     }
 
     /// Turn 5 and the first look of step 6, by H: `None` if the put may go on at once.
-    pub(crate) fn wait(self) -> Option<Wait> {
+    pub(crate) fn wait(self) -> Option<PutWait> {
         fence(Ordering::SeqCst); // step 5
-        let mut wait = Wait::default();
+        let mut wait = PutWait::default();
         (!wait.is_over(self)).then_some(wait)
     }
 }
 
-impl Wait {
+impl PutWait {
     /// One look of step 6: whether the put may go on.
     pub(crate) fn is_over(&mut self, window: Window<'_>) -> bool {
         let word = window.0.load(Ordering::Acquire); // step 6, pairs with step 4

@@ -10,11 +10,13 @@
 //! crowd of strangers: then it is made again, after a pause.
 
 use super::congestion::Congestion;
-use super::handshake::{CHALLENGE, Class, Connector, Job, OPENING, WELCOME, check_opening, refused_by};
+use super::handshake::{
+    CHALLENGE, ConnectionClass, Connector, Job, OPENING, WELCOME, check_opening, refused_by,
+};
 use super::links::Links;
-use super::noise::{Exchange, Keys, OFFER};
+use super::noise::{Keys, NoiseExchange, OFFER};
 use super::refusal::Refusal;
-use super::sealed::Connection;
+use super::sealed::NewConnection;
 use super::sys;
 use crate::{Error, descriptors};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
@@ -44,7 +46,7 @@ pub(super) fn connect_all(
     deadline: Instant,
     given_up: &AtomicBool,
 ) -> Result<Vec<(u32, Links)>, Option<Error>> {
-    let mut calls = Calls::new(job, me, lower);
+    let mut calls = ConnectionAttempts::new(job, me, lower);
     while !calls.waiting.is_empty() || !calls.under_way.is_empty() {
         if given_up.load(Ordering::Relaxed) {
             return Err(None);
@@ -60,27 +62,27 @@ pub(super) fn connect_all(
 }
 
 /// All connections that are to be made.
-struct Calls<'a> {
+struct ConnectionAttempts<'a> {
     job: &'a Job,
     me: u32,
     /// Not begun, or to be made again. The next one is the last.
-    waiting: Vec<Wanted>,
-    under_way: Vec<(Wanted, Call<'a>)>,
-    made: Vec<(u32, Class, Connection)>,
+    waiting: Vec<PendingCall>,
+    under_way: Vec<(PendingCall, ConnectionAttempt<'a>)>,
+    made: Vec<(u32, ConnectionClass, NewConnection)>,
 }
 
 /// One connection that is to be made.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct PendingCall {
     rank: u32,
     address: SocketAddr,
-    class: Class,
+    class: ConnectionClass,
     /// If it has been cut off before: when it is to be called again, and how long to wait after the next
     /// time.
     again: Option<(Instant, Duration)>,
 }
 
-impl Wanted {
+impl PendingCall {
     fn is_due(&self, now: Instant) -> bool {
         self.again.is_none_or(|(when, _)| when <= now)
     }
@@ -96,11 +98,11 @@ impl Wanted {
     }
 }
 
-impl<'a> Calls<'a> {
+impl<'a> ConnectionAttempts<'a> {
     /// To these ranks, all classes each.
     fn new(job: &'a Job, me: u32, lower: &[(u32, SocketAddr)]) -> Self {
         let wanted = |&(rank, address): &(u32, SocketAddr)| {
-            Class::ALL.map(|class| Wanted { rank, address, class, again: None })
+            ConnectionClass::ALL.map(|class| PendingCall { rank, address, class, again: None })
         };
         let waiting = lower.iter().flat_map(wanted).collect();
         Self { job, me, waiting, under_way: Vec::new(), made: Vec::new() }
@@ -112,7 +114,7 @@ impl<'a> Calls<'a> {
         while self.under_way.len() < MOST_AT_ONCE {
             let Some(next) = self.waiting.iter().rposition(|wanted| wanted.is_due(now)) else { break };
             let wanted = self.waiting.remove(next);
-            match Call::begin(self.job, self.me, &wanted) {
+            match ConnectionAttempt::begin(self.job, self.me, &wanted) {
                 Ok(call) => self.under_way.push((wanted, call)),
                 Err(miss) => self.take_miss(wanted, miss)?,
             }
@@ -141,7 +143,7 @@ impl<'a> Calls<'a> {
         Ok(())
     }
 
-    fn take_miss(&mut self, wanted: Wanted, miss: Miss) -> Result<(), Error> {
+    fn take_miss(&mut self, wanted: PendingCall, miss: Miss) -> Result<(), Error> {
         match miss {
             Miss::HungUp => self.waiting.push(wanted.later()),
             Miss::Failed(why) => return Err(wanted.error(&why)),
@@ -202,7 +204,7 @@ impl From<std::io::Error> for Miss {
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum CallStage {
     /// The connection is being made.
     Dialling,
     /// The hello is said.
@@ -212,44 +214,44 @@ enum Stage {
 }
 
 /// A connection under way.
-struct Call<'a> {
+struct ConnectionAttempt<'a> {
     stream: TcpStream,
     connector: Connector<'a>,
-    stage: Stage,
+    stage: CallStage,
     bytes: [u8; OPENED],
     filled: usize,
     /// Once the challenge is answered, if the traffic is to be encrypted.
-    exchange: Option<Exchange>,
+    exchange: Option<NoiseExchange>,
     /// What came of it.
     keys: Option<Keys>,
 }
 
-impl<'a> Call<'a> {
-    fn begin(job: &'a Job, me: u32, wanted: &Wanted) -> Result<Self, Miss> {
+impl<'a> ConnectionAttempt<'a> {
+    fn begin(job: &'a Job, me: u32, wanted: &PendingCall) -> Result<Self, Miss> {
         let connector = Connector::new(job, wanted.class, me, wanted.rank)?;
         let stream = dial(wanted.address, &job.congestion)?;
-        let (stage, bytes) = (Stage::Dialling, [0; OPENED]);
+        let (stage, bytes) = (CallStage::Dialling, [0; OPENED]);
         Ok(Self { stream, connector, stage, bytes, filled: 0, exchange: None, keys: None })
     }
 
     /// What it waits for.
     fn awaited(&self) -> sys::Awaited {
-        let events = if self.stage == Stage::Dialling { libc::POLLOUT } else { libc::POLLIN };
+        let events = if self.stage == CallStage::Dialling { libc::POLLOUT } else { libc::POLLIN };
         sys::awaited(self.stream.as_fd(), events)
     }
 
     /// Goes on as far as the bytes allow; `true` when the connection is made.
     fn step(&mut self) -> Result<bool, Miss> {
-        if self.stage == Stage::Dialling {
+        if self.stage == CallStage::Dialling {
             if !self.is_connected()? {
                 return Ok(false);
             }
             self.stream.set_nodelay(true)?;
             // An empty socket takes it at once.
             self.stream.write_all(&self.connector.hello)?;
-            self.stage = Stage::Greeted;
+            self.stage = CallStage::Greeted;
         }
-        if self.stage == Stage::Greeted {
+        if self.stage == CallStage::Greeted {
             if !self.hear_challenge()? {
                 return Ok(false);
             }
@@ -277,13 +279,13 @@ impl<'a> Call<'a> {
             self.exchange = Some(exchange);
         }
         self.stream.write_all(&answer)?;
-        (self.stage, self.filled) = (Stage::Answered, 0);
+        (self.stage, self.filled) = (CallStage::Answered, 0);
         Ok(())
     }
 
     /// What was made.
-    fn connection(self) -> Connection {
-        Connection { socket: self.stream.into(), keys: self.keys }
+    fn connection(self) -> NewConnection {
+        NewConnection { socket: self.stream.into(), keys: self.keys }
     }
 
     fn is_connected(&self) -> Result<bool, Miss> {

@@ -14,7 +14,7 @@ pub(super) enum Payload {
     /// In memory of its own.
     Own(Vec<u8>),
     /// The same of a long message, from where its receiver has come.
-    Rest(Part, Vec<u8>),
+    Rest(PartialMessage, Vec<u8>),
 }
 
 /// A message that is there.
@@ -68,7 +68,7 @@ impl Delivery {
 
 /// A long message whose receiver takes it where it wants it, and how far that has come.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct PartialMessage {
     pub(super) kind: u16,
     head: [u8; LONGEST_HEAD],
     head_len: usize,
@@ -80,7 +80,7 @@ pub(super) struct Part {
     pub(super) end: u64,
 }
 
-impl Part {
+impl PartialMessage {
     /// Nothing of the body, of `left` bytes, is taken. The head is no longer than [`LONGEST_HEAD`].
     pub(super) fn new(kind: u16, head: &[u8], left: usize, end: u64) -> Self {
         let mut bytes = [0; LONGEST_HEAD];
@@ -102,9 +102,9 @@ impl Part {
 }
 
 /// Gives the rest of a long message that is here as a whole, as long as it is taken.
-fn give(from: u32, mut part: Part, bytes: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
+fn give(from: u32, mut part: PartialMessage, bytes: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
     while part.left > 0 {
-        let mut kept = Kept { bytes: &bytes[bytes.len() - part.left..], taken: 0 };
+        let mut kept = Remainder { bytes: &bytes[bytes.len() - part.left..], taken: 0 };
         sink(part.event(from, &mut kept));
         if kept.taken == 0 {
             break;
@@ -114,13 +114,13 @@ fn give(from: u32, mut part: Part, bytes: &[u8], sink: &mut dyn FnMut(Event<'_>)
 }
 
 /// Bytes of which the first ones are taken.
-struct Kept<'a> {
+struct Remainder<'a> {
     bytes: &'a [u8],
     taken: usize,
 }
 
 // SAFETY: it copies `count` bytes, which are `most` at most.
-unsafe impl Bytes for Kept<'_> {
+unsafe impl Bytes for Remainder<'_> {
     unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
         let rest = &self.bytes[self.taken..];
         let count = rest.len().min(most);

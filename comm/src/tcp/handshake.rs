@@ -60,7 +60,7 @@ pub(super) const WELCOME: usize = MAGIC.len();
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum ConnectionClass {
     /// Puts and messages, both ways.
     Stream,
     /// The connector asks, the acceptor serves.
@@ -69,11 +69,12 @@ pub(super) enum Class {
     AcceptorAsks,
 }
 
-impl Class {
+impl ConnectionClass {
     /// The connections of each pair of ranks.
-    pub(super) const ALL: [Class; 3] = [Class::Stream, Class::ConnectorAsks, Class::AcceptorAsks];
+    pub(super) const ALL: [ConnectionClass; 3] =
+        [ConnectionClass::Stream, ConnectionClass::ConnectorAsks, ConnectionClass::AcceptorAsks];
 
-    fn decode(number: u16) -> Option<Class> {
+    fn decode(number: u16) -> Option<ConnectionClass> {
         Self::ALL.get(usize::from(number)).copied()
     }
 }
@@ -171,7 +172,7 @@ pub(super) struct Connector<'a> {
 
 impl<'a> Connector<'a> {
     /// Introduces rank `from` to rank `to`.
-    pub(super) fn new(job: &'a Job, class: Class, from: u32, to: u32) -> Result<Self, Refusal> {
+    pub(super) fn new(job: &'a Job, class: ConnectionClass, from: u32, to: u32) -> Result<Self, Refusal> {
         let mut hello = Vec::with_capacity(HELLO);
         hello.extend(opening());
         hello.extend((class as u16).to_le_bytes());
@@ -214,7 +215,7 @@ pub(super) struct Acceptor {
     /// Who the connector is, if it answers.
     pub(super) from: u32,
     /// What the connection is for.
-    pub(super) class: Class,
+    pub(super) class: ConnectionClass,
 }
 
 impl Acceptor {
@@ -234,7 +235,7 @@ impl Acceptor {
         if abi != job.abi {
             return Err(Refusal::Abi { theirs: abi, ours: job.abi });
         }
-        let class = Class::decode(u16_at(fields, 10)).ok_or(Refusal::Class)?;
+        let class = ConnectionClass::decode(u16_at(fields, 10)).ok_or(Refusal::Class)?;
         if to != me || size != job.size || from <= me || from >= size {
             return Err(Refusal::Rank { from, size, to });
         }

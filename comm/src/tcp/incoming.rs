@@ -25,13 +25,13 @@
 
 mod parts;
 
-use super::delivery::{BUFFER, Delivery, Message, Part, Payload};
+use super::delivery::{BUFFER, Delivery, Message, PartialMessage, Payload};
 use super::sealed::Inlet;
-use super::sys::{self, Piece};
-use super::wire::{HEAD, Head, MAX_RUN, TARGET, Target};
+use super::sys::{self, IoVec};
+use super::wire::{FrameHead, HEAD, MAX_RUN, PutTarget, TARGET};
 use crate::LONGEST_HEAD;
 use crate::racing;
-use crate::remote::{Fate, Segments};
+use crate::remote::{LossReason, Segments};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
@@ -55,15 +55,15 @@ const _: () = assert!(
 );
 
 /// What the bytes that come next belong to.
-enum Body {
+enum ReceivingBody {
     /// A new frame, through the buffer.
     None,
     /// Puts: the places in `Incoming::places`, of which `left` bytes are due.
     Puts { left: usize },
     /// A large message, of which `left` bytes are due; `rest` if it is what is left of a long one.
-    Message { kind: u16, rest: Option<Part>, bytes: Vec<u8>, left: usize },
+    Message { kind: u16, rest: Option<PartialMessage>, bytes: Vec<u8>, left: usize },
     /// A long message: its receiver is to say where the bytes go.
-    Part(Part),
+    Part(PartialMessage),
     /// A long message that nobody wants, of which `left` bytes are due.
     Unwanted { left: usize },
 }
@@ -74,9 +74,9 @@ pub(super) struct Incoming {
     now: Delivery,
     start: usize,
     end: usize,
-    body: Body,
+    body: ReceivingBody,
     /// Where the bytes of the run of puts go; those before `place` are done.
-    places: Vec<Piece>,
+    places: Vec<IoVec>,
     place: usize,
     window: usize,
     /// Bytes of puts that the last parse copied.
@@ -118,7 +118,7 @@ impl Incoming {
             now: Delivery::new(),
             start: 0,
             end: 0,
-            body: Body::None,
+            body: ReceivingBody::None,
             places: Vec::with_capacity(MAX_RUN + 1),
             place: 0,
             window: BUFFER,
@@ -198,16 +198,25 @@ impl Incoming {
 
     /// Takes what the socket has, up to a long message: puts into memory, messages into the queue. Never
     /// waits.
-    pub(super) fn pull(&mut self, socket: BorrowedFd<'_>, segments: &Segments) -> Result<Pulled, Fate> {
+    pub(super) fn pull(&mut self, socket: BorrowedFd<'_>, segments: &Segments) -> Result<Pulled, LossReason> {
         self.pull_some(socket, segments, false)
     }
 
     /// Takes what the socket has, long messages too. Never waits.
-    pub(super) fn pull_all(&mut self, socket: BorrowedFd<'_>, segments: &Segments) -> Result<Pulled, Fate> {
+    pub(super) fn pull_all(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        segments: &Segments,
+    ) -> Result<Pulled, LossReason> {
         self.pull_some(socket, segments, true)
     }
 
-    fn pull_some(&mut self, socket: BorrowedFd<'_>, segments: &Segments, all: bool) -> Result<Pulled, Fate> {
+    fn pull_some(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        segments: &Segments,
+        all: bool,
+    ) -> Result<Pulled, LossReason> {
         debug_assert!(!self.is_held(), "a held stream is not read");
         self.was_denied = false;
         let pulled = self.read_some(socket, segments, all);
@@ -215,7 +224,12 @@ impl Incoming {
         pulled
     }
 
-    fn read_some(&mut self, socket: BorrowedFd<'_>, segments: &Segments, all: bool) -> Result<Pulled, Fate> {
+    fn read_some(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        segments: &Segments,
+        all: bool,
+    ) -> Result<Pulled, LossReason> {
         if self.ended {
             return Ok(Pulled::All);
         }
@@ -236,7 +250,7 @@ impl Incoming {
             let window = self.lower();
             match read? {
                 None => return Ok(Pulled::All),
-                Some(0) => return Err(Fate::closed()),
+                Some(0) => return Err(LossReason::closed()),
                 Some(count) => {
                     self.arrived(count, window, segments)?;
                     if count < asked && !self.inlet.holds() && (all || self.part().is_none()) {
@@ -274,9 +288,9 @@ impl Incoming {
     fn aim(&mut self) -> usize {
         self.make_room();
         let due = match &mut self.body {
-            Body::None | Body::Part(_) | Body::Unwanted { .. } => 0,
-            Body::Puts { left } => *left,
-            Body::Message { bytes, left, .. } => {
+            ReceivingBody::None | ReceivingBody::Part(_) | ReceivingBody::Unwanted { .. } => 0,
+            ReceivingBody::Puts { left } => *left,
+            ReceivingBody::Message { bytes, left, .. } => {
                 let room = (*left).min(bytes.len().max(FIRST_GROWTH));
                 bytes.reserve(room);
                 let spare = &mut bytes.spare_capacity_mut()[..room];
@@ -298,7 +312,7 @@ impl Incoming {
     /// Takes back what `aim` appended. Returns the length of the buffer's window.
     fn lower(&mut self) -> usize {
         let window = self.places.pop().map_or(0, |piece| piece.iov_len);
-        if let Body::Message { .. } = self.body {
+        if let ReceivingBody::Message { .. } = self.body {
             self.places.clear();
         }
         window
@@ -329,18 +343,18 @@ impl Incoming {
     }
 
     /// Books `count` bytes that a read brought, and parses what went into the buffer's window.
-    fn arrived(&mut self, mut count: usize, window: usize, segments: &Segments) -> Result<(), Fate> {
+    fn arrived(&mut self, mut count: usize, window: usize, segments: &Segments) -> Result<(), LossReason> {
         self.received += count as u64;
         match &mut self.body {
-            Body::None | Body::Part(_) | Body::Unwanted { .. } => {}
-            Body::Puts { left } => {
+            ReceivingBody::None | ReceivingBody::Part(_) | ReceivingBody::Unwanted { .. } => {}
+            ReceivingBody::Puts { left } => {
                 let placed = count.min(*left);
                 *left -= placed;
                 count -= placed;
                 let rest = sys::advance(&mut self.places[self.place..], placed).len();
                 self.place = self.places.len() - rest;
             }
-            Body::Message { bytes, left, .. } => {
+            ReceivingBody::Message { bytes, left, .. } => {
                 let room = (*left).min(bytes.len().max(FIRST_GROWTH));
                 let placed = count.min(room);
                 *left -= placed;
@@ -356,7 +370,7 @@ impl Incoming {
     }
 
     /// Parses what a read brought into the buffer's window, and sets the next one.
-    fn parse_window(&mut self, count: usize, window: usize, segments: &Segments) -> Result<(), Fate> {
+    fn parse_window(&mut self, count: usize, window: usize, segments: &Segments) -> Result<(), LossReason> {
         self.copied = 0;
         self.parse(segments)?;
         if self.copied > WORTH_COPYING {
@@ -370,35 +384,35 @@ impl Incoming {
     /// Closes the body that was due, if it is whole.
     fn finish_body(&mut self) {
         match &mut self.body {
-            Body::Puts { left: 0 } => {
+            ReceivingBody::Puts { left: 0 } => {
                 self.places.clear();
                 self.place = 0;
-                self.body = Body::None;
+                self.body = ReceivingBody::None;
             }
-            Body::Message { kind, rest, bytes, left: 0 } => {
+            ReceivingBody::Message { kind, rest, bytes, left: 0 } => {
                 let bytes = std::mem::take(bytes);
                 let payload = match *rest {
                     None => Payload::Own(bytes),
                     Some(part) => Payload::Rest(part, bytes),
                 };
                 self.now.messages.push(Message { kind: *kind, payload });
-                self.body = Body::None;
+                self.body = ReceivingBody::None;
             }
-            Body::Unwanted { .. } => self.drop_unwanted(),
+            ReceivingBody::Unwanted { .. } => self.drop_unwanted(),
             _ => {}
         }
     }
 
     /// Takes whole frames out of the buffer.
-    fn parse(&mut self, segments: &Segments) -> Result<(), Fate> {
-        while matches!(self.body, Body::None) {
-            let Some(head) = Head::decode(&self.now.buffer[self.start..self.end])? else { break };
+    fn parse(&mut self, segments: &Segments) -> Result<(), LossReason> {
+        while matches!(self.body, ReceivingBody::None) {
+            let Some(head) = FrameHead::decode(&self.now.buffer[self.start..self.end])? else { break };
             let whole = match head {
-                Head::Message { kind, len } => self.message(kind, len),
-                Head::Long { kind, head, len } => self.long(kind, head.into(), len),
-                Head::Puts { count } => self.puts(count, segments)?,
-                Head::Padding { len } => self.padding(len.into()),
-                Head::Goodbye => return Err(Fate::Left),
+                FrameHead::Message { kind, len } => self.message(kind, len),
+                FrameHead::Long { kind, head, len } => self.long(kind, head.into(), len),
+                FrameHead::Puts { count } => self.puts(count, segments)?,
+                FrameHead::Padding { len } => self.padding(len.into()),
+                FrameHead::Goodbye => return Err(LossReason::Left),
             };
             if !whole {
                 break;
@@ -421,7 +435,7 @@ impl Incoming {
         let mut bytes = Vec::with_capacity(len.min(FIRST_GROWTH));
         bytes.extend_from_slice(&self.now.buffer[from..self.end]);
         self.start = self.end;
-        self.body = Body::Message { kind, rest: None, bytes, left: len - there };
+        self.body = ReceivingBody::Message { kind, rest: None, bytes, left: len - there };
         true
     }
 
@@ -435,24 +449,25 @@ impl Incoming {
     }
 
     /// Takes a run of puts. `false` if the buffer must first receive more of its targets.
-    fn puts(&mut self, count: u16, segments: &Segments) -> Result<bool, Fate> {
+    fn puts(&mut self, count: u16, segments: &Segments) -> Result<bool, LossReason> {
         let table = self.start + HEAD..self.start + HEAD + usize::from(count) * TARGET;
         if self.end < table.end {
             return Ok(false);
         }
         let mut left = 0;
         for target in self.now.buffer[table.clone()].as_chunks::<TARGET>().0 {
-            let target = Target::decode(target)?;
-            let place = segments
-                .piece(target.segment.into(), target.offset, target.len.into())
-                .ok_or_else(|| Fate::Broke(format!("it put outside of the registered memory: {target:?}")))?;
+            let target = PutTarget::decode(target)?;
+            let place =
+                segments.piece(target.segment.into(), target.offset, target.len.into()).ok_or_else(|| {
+                    LossReason::Broke(format!("it put outside of the registered memory: {target:?}"))
+                })?;
             self.places.push(sys::piece(place, target.len as usize));
             left += target.len as usize;
         }
         self.start = table.end;
         let copied = left.min(self.end - self.start);
         self.copy_to_places(copied);
-        self.body = Body::Puts { left: left - copied };
+        self.body = ReceivingBody::Puts { left: left - copied };
         self.finish_body();
         Ok(true)
     }

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 /// Which ranks an endpoint connects with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum PeerSet {
     /// All others.
     All,
     /// Those of other hosts.
@@ -36,7 +36,7 @@ const ALIKE: &str = ": give all ranks the same SCASH_ENCRYPT, or none and `scash
 pub(super) fn join(
     exchange: &mut dyn Exchange,
     options: &TcpOptions,
-    reach: Reach,
+    reach: PeerSet,
 ) -> Result<Vec<Option<Links>>> {
     let (me, size) = (exchange.rank(), exchange.size());
     let listener = listen(options)?;
@@ -51,10 +51,10 @@ pub(super) fn join(
     };
     let addresses = read_cards(&job, &exchange.all_gather(&card(&job, address), &[])?)?;
     let here = exchange.host(me);
-    let is_peer = |rank| rank != me && (reach == Reach::All || exchange.host(rank) != here);
+    let is_peer = |rank| rank != me && (reach == PeerSet::All || exchange.host(rank) != here);
     let peers: Vec<_> =
         (0..).zip(addresses).map(|(rank, address)| is_peer(rank).then_some(address)).collect();
-    meet(&job, me, &peers, listener, Instant::now() + options.patience)
+    meet(&job, me, &peers, listener, Instant::now() + options.timeout)
 }
 
 /// Listens on the chosen address and nowhere else.

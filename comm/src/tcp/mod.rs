@@ -18,8 +18,8 @@
 //! ```
 //! `wire` has the bytes, `handshake` who may connect, `refusal` why not, `join`, `calling` and `reception`
 //! how; `links` are what they make. If traffic is encrypted, `noise` makes the keys, and `sealed` stands
-//! before each socket. `peer` holds the pieces of one peer together, `mail` wakes sleepers for what did not
-//! come by a socket, `pace` says how long to spin.
+//! before each socket. `peer` holds the pieces of one peer together, `wakeups` wakes sleepers for what did
+//! not come by a socket, `pace` says how long to spin.
 //!
 //! # Why the guarantees hold
 //! 1. *Order.* Puts and messages to a rank share one stream, written and parsed in order: by the time a
@@ -35,11 +35,11 @@
 //!    backlog, which the service thread writes when there is room. Get, atomic and fence wait for the peer's
 //!    service thread, which itself never waits for anything but the kernel. A backlog beyond `MOST_BACKLOG`
 //!    makes flush wait, too, but for the peer's service thread: it takes the stream as for a fence.
-//! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `Fate`, kept once. A lost peer's
-//!    connections are shut down, which wakes whoever waits on them. `poll` delivers what had arrived, and
-//!    then [`Event::Down`]. The kernel shows the end of a process at once, and a host that is cut off after
-//!    ten seconds (`peer`): by probes of the service connections, which are idle most of the time, and by a
-//!    limit for what is unacknowledged there. A process that is stopped it does not show.
+//! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `LossReason`, kept once. A lost
+//!    peer's connections are shut down, which wakes whoever waits on them. `poll` delivers what had arrived,
+//!    and then [`Event::Down`]. The kernel shows the end of a process at once, and a host that is cut off
+//!    after ten seconds (`peer`): by probes of the service connections, which are idle most of the time, and
+//!    by a limit for what is unacknowledged there. A process that is stopped it does not show.
 //! 5. *A rank reads what it wrote*, although gets and puts go by different connections. A get carries the
 //!    position of the last flushed put in the stream; a server that has not come that far, and does not by
 //!    taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2
@@ -61,7 +61,6 @@ mod incoming;
 mod interface;
 mod join;
 mod links;
-mod mail;
 mod nap;
 mod noise;
 mod outgoing;
@@ -79,11 +78,12 @@ pub mod star;
 mod sys;
 mod taking;
 mod waiting;
+mod wakeups;
 mod wire;
 
-use crate::network::Alone;
+use crate::network::NoCompanion;
 use crate::racing;
-use crate::remote::{Counters, Fate, Operation, Segments};
+use crate::remote::{Counters, LossReason, Operation, Segments};
 use crate::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LONGEST_HEAD, LocalSegment, PutRange, Result,
     SegmentId, Stillness, Traffic,
@@ -91,18 +91,18 @@ use crate::{
 pub use congestion::Congestion;
 use delivery::Delivery;
 pub use interface::address_of;
-use join::Reach;
-use mail::Mail;
-use nap::Nap;
+use join::PeerSet;
+use nap::IdleSleep;
 use pace::Waits;
 use peer::Peer;
-use poller::{Poller, Watch};
+use poller::{PollMode, Poller};
 use service::Service;
 use std::fmt::Arguments;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wakeups::Wakeups;
 
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -129,7 +129,7 @@ pub struct TcpOptions {
     /// Threads that each of them keeps busy; 0 counts as 1.
     pub threads: u32,
     /// Time for all ranks to be connected.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Whether everything between ranks is encrypted, which all of them must want alike. Noise with keys of
     /// the job's secret: see `docs/decisions/0042-encryption.md`.
     pub encrypt: bool,
@@ -145,7 +145,7 @@ impl Default for TcpOptions {
             abi: 0,
             ranks_here: 1,
             threads: 1,
-            patience: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
             encrypt: false,
             congestion: Congestion::default(),
         }
@@ -165,9 +165,9 @@ struct Shared {
     /// By rank; none for this one, and for those that are not to be reached.
     peers: Vec<Option<Peer>>,
     service: Service,
-    mail: Mail,
-    nap: Nap,
-    watch: Watch,
+    wakeups: Wakeups,
+    nap: IdleSleep,
+    watch: PollMode,
 }
 
 /// A rank's endpoint over TCP. See the module's documentation.
@@ -187,16 +187,16 @@ pub struct TcpEndpoint {
 impl TcpEndpoint {
     /// Connects this rank with all others. Collective.
     pub fn new(exchange: &mut dyn Exchange, options: &TcpOptions) -> Result<Self> {
-        Self::connect(exchange, options, Reach::All)
+        Self::connect(exchange, options, PeerSet::All)
     }
 
     /// Connects this rank with the ranks of other hosts, and with those only: calls that name another rank of
     /// this host are refused. Collective. For a [`CompositeEndpoint`](crate::composite::CompositeEndpoint).
     pub fn between_hosts(exchange: &mut dyn Exchange, options: &TcpOptions) -> Result<Self> {
-        Self::connect(exchange, options, Reach::OtherHosts)
+        Self::connect(exchange, options, PeerSet::OtherHosts)
     }
 
-    fn connect(exchange: &mut dyn Exchange, options: &TcpOptions, reach: Reach) -> Result<Self> {
+    fn connect(exchange: &mut dyn Exchange, options: &TcpOptions, reach: PeerSet) -> Result<Self> {
         let rank = exchange.rank();
         let links = join::join(exchange, options, reach)?;
         let peers =
@@ -204,12 +204,12 @@ impl TcpEndpoint {
         let peers = peers.collect::<Result<Vec<_>>>()?;
         let (peers, clients): (Vec<_>, Vec<_>) = peers.into_iter().map(Option::unzip).unzip();
         let shared = Arc::new(Shared {
-            watch: Watch::new(&peers).map_err(no_resources)?,
+            watch: PollMode::new(&peers).map_err(no_resources)?,
             segments: Segments::default(),
             peers,
             service: Service::new(clients).map_err(no_resources)?,
-            mail: Mail::new().map_err(no_resources)?,
-            nap: Nap::default(),
+            wakeups: Wakeups::new().map_err(no_resources)?,
+            nap: IdleSleep::default(),
         });
         let has_peers = shared.peers.iter().any(Option::is_some);
         let thread = has_peers.then(|| start_service(&shared)).transpose()?;
@@ -219,7 +219,7 @@ impl TcpEndpoint {
             shared,
             own: Mutex::new(Delivery::empty()),
             poller: Mutex::new(Poller::new()),
-            shares_cores: waits.is_scarce && options.ranks_here > 1 && reach == Reach::All,
+            shares_cores: waits.is_scarce && options.ranks_here > 1 && reach == PeerSet::All,
             waits,
             traffic: Counters::default(),
             thread,
@@ -357,7 +357,7 @@ unsafe impl Endpoint for TcpEndpoint {
         let len = parts.iter().map(|part| part.len()).sum();
         let Some(peer) = self.receiver(to, len)? else {
             lock(&self.own).push(kind, parts);
-            self.shared.mail.post();
+            self.shared.wakeups.post();
             return Ok(());
         };
         let mut outgoing = lock(&peer.outgoing);
@@ -405,7 +405,7 @@ unsafe impl Endpoint for TcpEndpoint {
     }
 
     fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
-        self.shared.mail.look();
+        self.shared.wakeups.look();
         let mut poller = match self.poller.try_lock() {
             Ok(poller) => poller,
             Err(TryLockError::Poisoned(poller)) => poller.into_inner(),
@@ -414,13 +414,13 @@ unsafe impl Endpoint for TcpEndpoint {
         let events = poller.poll(self.rank, &self.shared, &self.own, sink);
         drop(poller);
         if events > 0 {
-            self.shared.mail.delivered();
+            self.shared.wakeups.delivered();
         }
         Ok(events)
     }
 
     fn idle(&self, turn: u32, limit: Duration) {
-        self.wait(&Alone, turn, limit, limit.min(LONGEST_SLEEP));
+        self.wait(&NoCompanion, turn, limit, limit.min(LONGEST_SLEEP));
     }
 
     fn nap(&self, limit: Duration) -> bool {
@@ -432,7 +432,7 @@ unsafe impl Endpoint for TcpEndpoint {
             Ok(Some(peer)) => peer.rouse(),
             Ok(None) => {
                 self.shared.nap.end();
-                self.shared.mail.delivered();
+                self.shared.wakeups.delivered();
             }
             Err(_) => {}
         }
@@ -461,7 +461,7 @@ unsafe impl Endpoint for TcpEndpoint {
 
     fn give_up(&self, rank: u32, why: &str) {
         if let Some(Some(peer)) = self.shared.peers.get(rank as usize) {
-            peer.lose(Fate::Lost(why.to_owned()));
+            peer.lose(LossReason::Lost(why.to_owned()));
         }
     }
 

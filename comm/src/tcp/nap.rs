@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The nap of one thread, and what ends it.
 #[derive(Default)]
-pub(super) struct Nap {
+pub(super) struct IdleSleep {
     /// Whether it was ended and nobody has noticed that yet.
     is_ended: Mutex<bool>,
     call: Condvar,
@@ -14,7 +14,7 @@ pub(super) struct Nap {
     instead: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-impl Nap {
+impl IdleSleep {
     /// Sleeps until `limit` has passed or the nap is ended: whether that is so, or was since the last one.
     pub(super) fn sleep(&self, limit: Duration) -> bool {
         let mut is_ended = lock(&self.is_ended);

@@ -44,11 +44,11 @@ impl Before {
     }
 
     /// What the connecting side says.
-    pub(super) fn offer(&self) -> Result<(Exchange, [u8; OFFER]), Refusal> {
+    pub(super) fn offer(&self) -> Result<(NoiseExchange, [u8; OFFER]), Refusal> {
         let mut state = self.builder()?.build_initiator().map_err(system)?;
         let mut offer = [0; OFFER];
         state.write_message(&[], &mut offer).map_err(system)?;
-        Ok((Exchange(state), offer))
+        Ok((NoiseExchange(state), offer))
     }
 
     /// What the accepting side answers, which has the keys then.
@@ -62,9 +62,9 @@ impl Before {
 }
 
 /// The connecting side's exchange, which waits for the reply.
-pub(super) struct Exchange(HandshakeState);
+pub(super) struct NoiseExchange(HandshakeState);
 
-impl Exchange {
+impl NoiseExchange {
     /// The keys, if the reply is from a rank of this job.
     pub(super) fn finish(mut self, reply: &[u8; OFFER]) -> Result<Keys, Refusal> {
         self.0.read_message(reply, &mut []).map_err(|_| Refusal::Secret)?;

@@ -9,8 +9,8 @@
 //! part of the batch; after `flush`, nothing points to the caller's memory.
 
 use super::sealed::Outlet;
-use super::sys::{self, MAX_PIECES, Piece};
-use super::wire::{HEAD, Head, MAX_PADDING, MAX_RUN, MAX_TARGET, Target};
+use super::sys::{self, IoVec, MAX_PIECES};
+use super::wire::{FrameHead, HEAD, MAX_PADDING, MAX_RUN, MAX_TARGET, PutTarget};
 use crate::PutRange;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -39,7 +39,7 @@ enum BatchPart {
 
 /// The run of puts at the end of the batch.
 #[derive(Clone, Copy)]
-struct Run {
+struct PutRun {
     /// Where its header is in `Outgoing::bytes`; its targets follow.
     head: usize,
     /// The part that holds header and targets; its last.
@@ -53,8 +53,8 @@ pub(super) struct Outgoing {
     outlet: Outlet,
     bytes: Vec<u8>,
     parts: Vec<BatchPart>,
-    run: Option<Run>,
-    pieces: Vec<Piece>,
+    run: Option<PutRun>,
+    pieces: Vec<IoVec>,
     backlog: Vec<u8>,
     /// Bytes of the backlog that have left.
     gone: usize,
@@ -90,7 +90,7 @@ impl Outgoing {
     /// Appends a message. `parts` are at most [`super::wire::MAX_MESSAGE`] bytes, `len`, together.
     pub(super) fn message(&mut self, kind: u16, len: usize, parts: &[&[u8]]) {
         self.close_run();
-        self.own(&Head::Message { kind, len }.encode());
+        self.own(&FrameHead::Message { kind, len }.encode());
         for part in parts {
             self.own(part);
         }
@@ -104,11 +104,11 @@ impl Outgoing {
         self.close_run();
         let before = usize::try_from(self.position - self.flushed).unwrap_or(0) + HEAD + head.len();
         if let Some(len) = padding(before, body.as_ptr().addr()) {
-            self.own(&Head::Padding { len }.encode());
+            self.own(&FrameHead::Padding { len }.encode());
             self.own(&[0; MAX_PADDING][..len.into()]);
         }
         let length = u8::try_from(head.len()).expect("bounded by LONGEST_HEAD");
-        self.own(&Head::Long { kind, head: length, len: head.len() + body.len() }.encode());
+        self.own(&FrameHead::Long { kind, head: length, len: head.len() + body.len() }.encode());
         self.own(head);
         self.parts.push(BatchPart::Lent { at: body.as_ptr(), len: body.len() });
         self.position += body.len() as u64;
@@ -122,7 +122,7 @@ impl Outgoing {
         let mut done = 0;
         while done < range.len {
             let len = (range.len - done).min(MAX_TARGET);
-            let target = Target {
+            let target = PutTarget {
                 segment,
                 len: u32::try_from(len).expect("MAX_TARGET fits"),
                 offset: range.offset + done as u64,
@@ -136,7 +136,7 @@ impl Outgoing {
     /// Appends the last frame of all.
     pub(super) fn goodbye(&mut self) {
         self.close_run();
-        self.own(&Head::Goodbye.encode());
+        self.own(&FrameHead::Goodbye.encode());
     }
 
     /// Whether the batch is so large that it should be handed over now.
@@ -216,7 +216,7 @@ impl Outgoing {
     }
 
     /// Appends a target to the open run, or opens one.
-    fn target(&mut self, target: Target, at: *const u8) {
+    fn target(&mut self, target: PutTarget, at: *const u8) {
         let len = target.len as usize;
         if self.run.is_some_and(|run| usize::from(run.count) == MAX_RUN) {
             self.close_run();
@@ -224,7 +224,7 @@ impl Outgoing {
         let run = match self.run {
             Some(run) => run,
             None => {
-                let run = Run { head: self.bytes.len(), part: self.parts.len(), count: 0 };
+                let run = PutRun { head: self.bytes.len(), part: self.parts.len(), count: 0 };
                 self.parts.push(BatchPart::Own { start: run.head, len: 0 });
                 self.extend_own(run.part, &[0; HEAD]);
                 run
@@ -233,13 +233,13 @@ impl Outgoing {
         self.extend_own(run.part, &target.encode());
         self.parts.push(BatchPart::Lent { at, len });
         self.position += len as u64;
-        self.run = Some(Run { count: run.count + 1, ..run });
+        self.run = Some(PutRun { count: run.count + 1, ..run });
     }
 
     /// Writes the header of the open run, now that its count is known.
     fn close_run(&mut self) {
-        if let Some(Run { head, count, .. }) = self.run.take() {
-            self.bytes[head..head + HEAD].copy_from_slice(&Head::Puts { count }.encode());
+        if let Some(PutRun { head, count, .. }) = self.run.take() {
+            self.bytes[head..head + HEAD].copy_from_slice(&FrameHead::Puts { count }.encode());
         }
     }
 
@@ -303,8 +303,8 @@ fn empty(buffer: &mut Vec<u8>) {
 unsafe fn transmit<'p>(
     outlet: &mut Outlet,
     socket: BorrowedFd<'_>,
-    mut pieces: &'p mut [Piece],
-) -> io::Result<&'p mut [Piece]> {
+    mut pieces: &'p mut [IoVec],
+) -> io::Result<&'p mut [IoVec]> {
     while !pieces.is_empty() {
         let now = &pieces[..pieces.len().min(MAX_PIECES)];
         let asked: usize = now.iter().map(|piece| piece.iov_len).sum();

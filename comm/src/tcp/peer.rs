@@ -15,7 +15,7 @@ use super::sys;
 use super::wire::MAX_RANGES;
 use super::{Shared, lock, log};
 use crate::descriptors::out_of_the_way;
-use crate::remote::{BAD_BUFFER, Fate, Operation};
+use crate::remote::{BAD_BUFFER, LossReason, Operation};
 use crate::{Error, GetRange, Result};
 use nix::sys::socket::{Shutdown, SockaddrStorage, getpeername, getsockname, setsockopt, shutdown, sockopt};
 use std::ops::{Deref, DerefMut};
@@ -61,7 +61,7 @@ pub(super) struct Peer {
     /// Where its stream ended when it last roused this rank, and slept; [`NEVER`]: it never did.
     slept_at: AtomicU64,
     /// Why it is gone.
-    fate: OnceLock<Fate>,
+    fate: OnceLock<LossReason>,
     /// Whether something of it was taken outside of `poll`, which is to look for it.
     pub(super) has_mail: AtomicBool,
     /// Whether `poll` has delivered that it is gone. Written by the polling thread only.
@@ -129,19 +129,19 @@ impl Peer {
 
     /// Marks the peer as gone. Its connections are shut down, which wakes whoever waits on them; what has
     /// arrived can still be read.
-    pub(super) fn lose(&self, fate: Fate) {
+    pub(super) fn lose(&self, fate: LossReason) {
         let fate = self.with_names(fate);
         let worth_telling = match &fate {
-            Fate::Broke(why) => Some(why.as_str()),
-            Fate::BadBuffer => Some(BAD_BUFFER),
-            Fate::Left | Fate::Lost(_) | Fate::Cut(_) => None,
+            LossReason::Broke(why) => Some(why.as_str()),
+            LossReason::BadBuffer => Some(BAD_BUFFER),
+            LossReason::Left | LossReason::Lost(_) | LossReason::Cut(_) => None,
         };
         if let (Some(why), None) = (worth_telling, self.fate.get()) {
             log(format_args!("dropped the connections to rank {}: {why}", self.rank));
         }
         // A peer that has left closes its connections itself; until then the last of its messages are on the
         // way.
-        let left = fate == Fate::Left;
+        let left = fate == LossReason::Left;
         if self.fate.set(fate).is_ok() && !left {
             for socket in [&self.stream, &self.asks, &self.serves] {
                 // It fails where the peer was faster, and that is as good.
@@ -152,7 +152,7 @@ impl Peer {
 
     /// Marks the peer as gone for a reason that one operation has met, and returns the error for its caller:
     /// the first reason that anybody met.
-    pub(super) fn lost(&self, fate: Fate) -> Error {
+    pub(super) fn lost(&self, fate: LossReason) -> Error {
         let error = fate.error(self.rank);
         self.lose(fate);
         self.check().err().unwrap_or(error)
@@ -160,13 +160,13 @@ impl Peer {
 
     /// How the way to it was cut, if that is why it is gone.
     pub(super) fn cut(&self) -> Option<&str> {
-        self.fate.get().and_then(|fate| if let Fate::Cut(why) = fate { Some(&**why) } else { None })
+        self.fate.get().and_then(|fate| if let LossReason::Cut(why) = fate { Some(&**why) } else { None })
     }
 
     /// A fate that says between whom the link was, if that was cut.
-    fn with_names(&self, fate: Fate) -> Fate {
+    fn with_names(&self, fate: LossReason) -> LossReason {
         match fate {
-            Fate::Cut(why) => Fate::Cut(why.replace("the connection to it", &self.link)),
+            LossReason::Cut(why) => LossReason::Cut(why.replace("the connection to it", &self.link)),
             fate => fate,
         }
     }
@@ -174,7 +174,7 @@ impl Peer {
     /// Says that `poll` should look at what there is of this peer.
     pub(super) fn post(&self, shared: &Shared) {
         self.has_mail.store(true, Ordering::Release);
-        shared.mail.post();
+        shared.wakeups.post();
     }
 
     /// Hands over backlog and batch. Returns the length of the backlog that is left.
@@ -201,7 +201,7 @@ impl Peer {
         pace: Pace,
         segment: u16,
         ranges: &[GetRange],
-    ) -> std::result::Result<(), Fate> {
+    ) -> std::result::Result<(), LossReason> {
         let mut requester = self.ask();
         let position = self.puts_flushed.load(Ordering::Acquire);
         for ranges in ranges.chunks(MAX_RANGES) {
@@ -231,7 +231,7 @@ impl Peer {
         pace: Pace,
         segment: u16,
         operation: Operation,
-    ) -> std::result::Result<u64, Fate> {
+    ) -> std::result::Result<u64, LossReason> {
         let mut requester = self.ask();
         let position = self.puts_flushed.load(Ordering::Acquire);
         if let Some(before) = requester.atomic(self.asks(), pace, segment, operation, position)? {
@@ -242,7 +242,7 @@ impl Peer {
     }
 
     /// Returns when the peer has taken this rank's stream up to `position`.
-    pub(super) fn fence(&self, pace: Pace, position: u64) -> std::result::Result<(), Fate> {
+    pub(super) fn fence(&self, pace: Pace, position: u64) -> std::result::Result<(), LossReason> {
         self.ask().fence(self.asks(), pace, position)
     }
 
@@ -392,8 +392,8 @@ impl DerefMut for Asking<'_> {
 }
 
 /// A peer is behind a position up to which it has confirmed a fence.
-fn takes_back() -> Fate {
-    Fate::Broke("it takes back what it has confirmed".into())
+fn takes_back() -> LossReason {
+    LossReason::Broke("it takes back what it has confirmed".into())
 }
 
 /// What people call a connection.

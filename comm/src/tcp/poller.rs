@@ -13,7 +13,7 @@ use super::taking::Taking;
 use super::{Shared, lock};
 use crate::Event;
 use crate::network::Companion;
-use crate::remote::Fate;
+use crate::remote::LossReason;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 use std::cell::Cell;
 use std::os::fd::AsFd;
@@ -43,14 +43,14 @@ const BURST: usize = 64;
 const MAX_PARTS: u32 = 64;
 
 /// How to find the streams that have something.
-pub(super) enum Watch {
+pub(super) enum PollMode {
     /// By looking at each.
     Each,
     /// By asking.
     Set(Epoll),
 }
 
-impl Watch {
+impl PollMode {
     /// The right one for these peers.
     pub(super) fn new(peers: &[Option<Peer>]) -> nix::Result<Self> {
         if peers.iter().flatten().count() <= FEW {
@@ -75,7 +75,7 @@ impl Watch {
 /// Sleeps until something arrives, here or at the companion, or `limit` has passed.
 pub(super) fn sleep(shared: &Shared, companion: &dyn Companion, limit: Duration) {
     let (mut awaited, count) = streams(shared);
-    shared.mail.sleep(&mut awaited, count, companion, limit);
+    shared.wakeups.sleep(&mut awaited, count, companion, limit);
 }
 
 thread_local! {
@@ -104,14 +104,14 @@ pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration,
             is_last |= start.elapsed() >= limit;
             most = looks + AFTER_SERVICE;
         }
-        if is_last || looks >= most || shared.mail.has_news() || companion.watch() {
+        if is_last || looks >= most || shared.wakeups.has_news() || companion.watch() {
             return Duty::Leave;
         }
         looks += 1;
         if before.wrapping_add(looks).is_multiple_of(POLITE_EVERY) {
             sys::give_way();
         }
-        if matches!(shared.watch, Watch::Each) && !looks.is_multiple_of(POLL_EVERY) {
+        if matches!(shared.watch, PollMode::Each) && !looks.is_multiple_of(POLL_EVERY) {
             return if has_mail(shared) { Duty::Leave } else { Duty::Try };
         }
         awaited[count] = sys::awaited(requests, libc::POLLIN);
@@ -136,12 +136,12 @@ fn has_mail(shared: &Shared) -> bool {
 fn streams(shared: &Shared) -> ([Awaited; FEW + PLACES], usize) {
     let mut awaited = [sys::NOTHING; FEW + PLACES];
     let count = match &shared.watch {
-        Watch::Each => {
+        PollMode::Each => {
             let living = shared.peers.iter().flatten().filter(|peer| !peer.told.load(Ordering::Relaxed));
             let places = awaited.iter_mut().zip(living);
             places.map(|(place, peer)| *place = sys::awaited(peer.stream(), libc::POLLIN)).count()
         }
-        Watch::Set(set) => {
+        PollMode::Set(set) => {
             awaited[0] = sys::awaited(set.0.as_fd(), libc::POLLIN);
             1
         }
@@ -170,14 +170,14 @@ impl Poller {
         own: &Mutex<Delivery>,
         sink: &mut dyn FnMut(Event<'_>),
     ) -> usize {
-        let has_mail = shared.mail.take();
+        let has_mail = shared.wakeups.take();
         let mut events = 0;
         if has_mail {
             std::mem::swap(&mut *lock(own), &mut self.own);
             events += self.own.deliver(me, sink);
         }
         let peers = shared.peers.iter().flatten();
-        let Watch::Set(set) = &shared.watch else {
+        let PollMode::Set(set) = &shared.watch else {
             return events + peers.map(|peer| self.look_at(peer, shared, sink)).sum::<usize>();
         };
         if has_mail {
@@ -260,7 +260,7 @@ impl Poller {
 }
 
 /// Takes what the stream has, up to a long message, unless a get forbids it.
-fn pull(incoming: &mut Incoming, peer: &Peer, shared: &Shared) -> Result<Pulled, Fate> {
+fn pull(incoming: &mut Incoming, peer: &Peer, shared: &Shared) -> Result<Pulled, LossReason> {
     if !incoming.may_pull() {
         return Ok(Pulled::All);
     }

@@ -16,7 +16,7 @@ use super::handshake::{ANSWER, Acceptor, HELLO, Job, check_opening, last_word, o
 use super::links::Links;
 use super::noise::{Keys, OFFER};
 use super::refusal::Refusal;
-use super::sealed::Connection;
+use super::sealed::NewConnection;
 use super::{log, sys};
 use crate::{Error, Result, descriptors};
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ const _: () = assert!(ANSWER + OFFER <= HELLO);
 /// How often the thread looks whether it is still needed.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
-/// The connections of one pair, as they come in: by [`super::handshake::Class`].
-type Arrived = [Option<Connection>; 3];
+/// The connections of one pair, as they come in: by [`super::handshake::ConnectionClass`].
+type Arrived = [Option<NewConnection>; 3];
 
 /// The listener, and what it has brought.
 pub(super) struct Reception<'a> {
@@ -88,7 +88,7 @@ enum Outcome {
     /// It has to say more.
     Pending(Newcomer),
     /// It has shown who it is.
-    Known(Acceptor, Connection),
+    Known(Acceptor, NewConnection),
     /// It is not one of us.
     Stranger(SocketAddr, Refusal),
 }
@@ -223,7 +223,7 @@ impl<'a> Reception<'a> {
     }
 
     /// Gives a connection its place.
-    fn seat(&mut self, acceptor: &Acceptor, connection: Connection) {
+    fn seat(&mut self, acceptor: &Acceptor, connection: NewConnection) {
         // It was expected when it had said hello (`check_place`); another one can have taken its place since.
         let Some(arrived) = self.arrived.get_mut(&acceptor.from) else { return };
         let place = &mut arrived[acceptor.class as usize];
@@ -241,7 +241,7 @@ impl Newcomer {
         let address = self.address;
         match self.step(job, me, arrived) {
             Ok(Some((acceptor, keys))) => {
-                Outcome::Known(acceptor, Connection { socket: self.stream.into(), keys })
+                Outcome::Known(acceptor, NewConnection { socket: self.stream.into(), keys })
             }
             Ok(None) if Instant::now() < self.deadline => Outcome::Pending(self),
             Ok(None) => Outcome::Stranger(address, Refusal::Late),

@@ -6,10 +6,10 @@
 
 use super::pace::Pace;
 use super::sealed::{Inlet, Outlet};
-use super::sys::{self, MAX_PIECES, Piece};
+use super::sys::{self, IoVec, MAX_PIECES};
 use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
 use crate::GetRange;
-use crate::remote::{Fate, Operation};
+use crate::remote::{LossReason, Operation};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ pub(super) struct Requester {
     outlet: Outlet,
     inlet: Inlet,
     request: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<IoVec>,
     /// The highest stream position that the peer has confirmed.
     fenced: u64,
     /// Counts what comes.
@@ -60,7 +60,7 @@ impl Requester {
         segment: u16,
         ranges: &[GetRange],
         position: u64,
-    ) -> Result<bool, Fate> {
+    ) -> Result<bool, LossReason> {
         debug_assert!(ranges.len() <= MAX_RANGES, "callers split what is longer");
         self.request.clear();
         self.request.extend_from_slice(&[0; SERVICE_HEAD]);
@@ -97,7 +97,7 @@ impl Requester {
         segment: u16,
         operation: Operation,
         position: u64,
-    ) -> Result<Option<u64>, Fate> {
+    ) -> Result<Option<u64>, LossReason> {
         self.request.clear();
         self.request.extend_from_slice(&Request::Atomic { segment, position }.encode());
         self.request.extend_from_slice(&operation.encode());
@@ -110,7 +110,12 @@ impl Requester {
     }
 
     /// Returns when the peer has taken this rank's stream up to `position`.
-    pub(super) fn fence(&mut self, socket: BorrowedFd<'_>, pace: Pace, position: u64) -> Result<(), Fate> {
+    pub(super) fn fence(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        pace: Pace,
+        position: u64,
+    ) -> Result<(), LossReason> {
         if self.fenced >= position {
             return Ok(());
         }
@@ -123,7 +128,7 @@ impl Requester {
     }
 
     /// Waits for a reply that has no body.
-    fn receive_head(&mut self, socket: BorrowedFd<'_>, pace: Pace) -> Result<Reply, Fate> {
+    fn receive_head(&mut self, socket: BorrowedFd<'_>, pace: Pace) -> Result<Reply, LossReason> {
         self.pieces.clear();
         self.pieces.push(sys::piece(std::ptr::null(), 0));
         // SAFETY: there are no destinations.
@@ -132,13 +137,13 @@ impl Requester {
 
     /// Asks the peer to take this rank's stream up to `position`, and does not wait for the answer: for the
     /// last request of all.
-    pub(super) fn ask_fence(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), Fate> {
+    pub(super) fn ask_fence(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), LossReason> {
         send_all(&mut self.outlet, socket, &Request::Fence { position }.encode())
     }
 
     /// Asks the peer to have somebody look at this rank's stream, which ends at `position`. There is no
     /// answer to wait for.
-    pub(super) fn rouse(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), Fate> {
+    pub(super) fn rouse(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), LossReason> {
         send_all(&mut self.outlet, socket, &Request::Rouse { position }.encode())
     }
 
@@ -151,7 +156,7 @@ impl Requester {
 }
 
 /// Sends a request. The connection is empty at this point, so this waits only if its buffers are tiny.
-fn send_all(outlet: &mut Outlet, socket: BorrowedFd<'_>, request: &[u8]) -> Result<(), Fate> {
+fn send_all(outlet: &mut Outlet, socket: BorrowedFd<'_>, request: &[u8]) -> Result<(), LossReason> {
     let mut pieces = [sys::piece(request.as_ptr(), request.len())];
     let mut rest = &mut pieces[..];
     while !rest.is_empty() {
@@ -173,9 +178,9 @@ unsafe fn receive_reply(
     inlet: &mut Inlet,
     socket: BorrowedFd<'_>,
     pace: Pace,
-    pieces: &mut [Piece],
+    pieces: &mut [IoVec],
     moved: &AtomicU64,
-) -> Result<Reply, Fate> {
+) -> Result<Reply, LossReason> {
     let mut head = [0; SERVICE_HEAD];
     pieces[0] = sys::piece((&raw mut head).cast(), SERVICE_HEAD);
     let body: usize = pieces[1..].iter().map(|piece| piece.iov_len).sum();
@@ -188,7 +193,7 @@ unsafe fn receive_reply(
                 pace.pause(socket, libc::POLLIN, turn);
                 turn = turn.saturating_add(1);
             }
-            Some(0) => return Err(Fate::closed()),
+            Some(0) => return Err(LossReason::closed()),
             Some(count) => {
                 moved.fetch_add(1, Ordering::Relaxed);
                 rest = sys::advance(rest, count);
@@ -203,17 +208,17 @@ unsafe fn receive_reply(
                 return Ok(reply);
             }
             if !has_body {
-                return Err(Fate::Broke(format!("it sent a body with {reply:?}")));
+                return Err(LossReason::Broke(format!("it sent a body with {reply:?}")));
             }
         }
     }
 }
 
 /// What to make of a reply that the request does not call for.
-fn unexpected(reply: Reply) -> Fate {
+fn unexpected(reply: Reply) -> LossReason {
     match reply {
-        Reply::Goodbye => Fate::Left,
-        reply => Fate::Broke(format!("its answer {reply:?} does not fit the request")),
+        Reply::Goodbye => LossReason::Left,
+        reply => LossReason::Broke(format!("its answer {reply:?} does not fit the request")),
     }
 }
 

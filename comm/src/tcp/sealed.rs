@@ -25,8 +25,8 @@
 //! its tag has been checked.
 
 use super::noise::{Keys, TAG};
-use super::sys::{self, Piece};
-use crate::remote::{Fate, u16_at};
+use super::sys::{self, IoVec};
+use crate::remote::{LossReason, u16_at};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -45,13 +45,13 @@ const _: () =
     assert!(2 * (LENGTH + MOST) <= BUFFER, "there is room to read behind a record that is not whole");
 
 /// A connection that has just been made.
-pub(super) struct Connection {
+pub(super) struct NewConnection {
     pub(super) socket: OwnedFd,
     /// If its traffic is encrypted.
     pub(super) keys: Option<Keys>,
 }
 
-impl Connection {
+impl NewConnection {
     /// The socket, and what its bytes go through in both directions.
     pub(super) fn split(self) -> (OwnedFd, Outlet, Inlet) {
         let keys = self.keys.map(Arc::new);
@@ -73,7 +73,7 @@ impl Outlet {
     pub(super) unsafe fn send(
         &mut self,
         socket: BorrowedFd<'_>,
-        pieces: &[Piece],
+        pieces: &[IoVec],
     ) -> io::Result<Option<usize>> {
         match &mut self.0 {
             // SAFETY: passed on to the caller.
@@ -96,8 +96,8 @@ impl Inlet {
     pub(super) unsafe fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
-        pieces: &[Piece],
-    ) -> Result<Option<usize>, Fate> {
+        pieces: &[IoVec],
+    ) -> Result<Option<usize>, LossReason> {
         match &mut self.0 {
             // SAFETY: passed on to the caller.
             None => Ok(unsafe { sys::receive(socket, pieces) }?),
@@ -130,7 +130,7 @@ impl Sealing {
     }
 
     /// See [`Outlet::send`].
-    unsafe fn send(&mut self, socket: BorrowedFd<'_>, pieces: &[Piece]) -> io::Result<Option<usize>> {
+    unsafe fn send(&mut self, socket: BorrowedFd<'_>, pieces: &[IoVec]) -> io::Result<Option<usize>> {
         let asked: usize = pieces.iter().map(|piece| piece.iov_len).sum();
         let mut taken = 0;
         while taken < asked {
@@ -152,7 +152,7 @@ impl Sealing {
     ///
     /// # Safety
     /// The pieces are readable memory.
-    unsafe fn gather(&mut self, pieces: &[Piece], mut skip: usize) {
+    unsafe fn gather(&mut self, pieces: &[IoVec], mut skip: usize) {
         self.plain.reserve(FULL);
         for piece in pieces {
             let start = skip.min(piece.iov_len);
@@ -217,7 +217,11 @@ impl Opening {
     }
 
     /// See [`Inlet::receive`]. Makes one system call, or none if what is asked for has come before.
-    unsafe fn receive(&mut self, socket: BorrowedFd<'_>, pieces: &[Piece]) -> Result<Option<usize>, Fate> {
+    unsafe fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        pieces: &[IoVec],
+    ) -> Result<Option<usize>, LossReason> {
         let asked: usize = pieces.iter().map(|piece| piece.iov_len).sum();
         let (mut given, mut has_read) = (0, false);
         loop {
@@ -248,7 +252,7 @@ impl Opening {
     ///
     /// # Safety
     /// The pieces are writable memory.
-    unsafe fn hand_out(&mut self, pieces: &[Piece], mut skip: usize) -> usize {
+    unsafe fn hand_out(&mut self, pieces: &[IoVec], mut skip: usize) -> usize {
         let before = self.at;
         for piece in pieces {
             let start = skip.min(piece.iov_len);
@@ -265,20 +269,22 @@ impl Opening {
     }
 
     /// The length of the next record if it is there as a whole; an error if no record has that length.
-    fn whole_record(&self) -> Result<Option<usize>, Fate> {
+    fn whole_record(&self) -> Result<Option<usize>, LossReason> {
         let there = &self.bytes[self.start..self.end];
         if there.len() < LENGTH {
             return Ok(None);
         }
         let len = usize::from(u16_at(there, 0));
         if len <= TAG || len > MOST {
-            return Err(Fate::Broke(format!("it sent an encrypted record of {len} bytes, which none has")));
+            return Err(LossReason::Broke(format!(
+                "it sent an encrypted record of {len} bytes, which none has"
+            )));
         }
         Ok((there.len() >= LENGTH + len).then_some(len))
     }
 
     /// Decrypts the next record, whose predecessor is handed out. `false` if it is not there yet.
-    fn open(&mut self) -> Result<bool, Fate> {
+    fn open(&mut self) -> Result<bool, LossReason> {
         debug_assert!(self.at == self.len, "opened bytes must not be lost");
         let Some(len) = self.whole_record()? else { return Ok(false) };
         let from = self.start + LENGTH;
@@ -301,19 +307,19 @@ impl Opening {
     }
 
     /// What the end of the stream means here.
-    fn at_the_end(&self) -> Result<Option<usize>, Fate> {
+    fn at_the_end(&self) -> Result<Option<usize>, LossReason> {
         if self.start == self.end {
             return Ok(Some(0));
         }
-        Err(Fate::Lost(
+        Err(LossReason::Lost(
             "its connection ended within an encrypted record; it has ended, was killed or was cut off".into(),
         ))
     }
 }
 
 /// A record is not what the peer sent.
-fn forged() -> Fate {
-    Fate::Broke(
+fn forged() -> LossReason {
+    LossReason::Broke(
         "an encrypted record from it does not decrypt: something on the way has changed, repeated or left out bytes"
             .into(),
     )

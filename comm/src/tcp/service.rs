@@ -22,7 +22,7 @@ use super::peer::Peer;
 use super::serving::{RequestState, Serving};
 use super::{Shared, lock, sys};
 use crate::Stillness;
-use crate::remote::Fate;
+use crate::remote::LossReason;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -53,7 +53,7 @@ pub(super) struct Service {
     server: Mutex<Server>,
     /// Whether the last who stood in for the thread found something to do.
     is_needed: AtomicBool,
-    nap: Nap,
+    nap: ServiceSleep,
     /// The service thread works under this lock only. Who wants it to hold still takes the lock.
     gate: Mutex<()>,
     /// Whether the thread has come to its work; before that it is being set up.
@@ -62,7 +62,7 @@ pub(super) struct Service {
 
 /// When the service thread naps. A thread that counts `busy` down reads `is_taken` then, and one that sets
 /// that reads `busy` then: with both in one order (SeqCst), the thread does not begin a nap, or is called.
-struct Nap {
+struct ServiceSleep {
     /// Threads that stand in, and have served many requests in a row.
     busy: AtomicU32,
     /// Gets the thread out of its sleep: only itself reads it.
@@ -104,7 +104,7 @@ impl Service {
         let streams =
             std::iter::repeat_with(|| Mutex::new(EpollFlags::empty())).take(clients.len()).collect();
         let (stop, server) = (AtomicBool::new(false), Mutex::new(Server { clients, fences: Vec::new() }));
-        let nap = Nap {
+        let nap = ServiceSleep {
             busy: AtomicU32::new(0),
             call: sys::bell()?,
             is_taken: AtomicBool::new(false),
@@ -265,7 +265,7 @@ impl Service {
     }
 }
 
-impl Nap {
+impl ServiceSleep {
     /// Somebody begins to serve all requests.
     fn begin(&self) {
         self.busy.fetch_add(1, Ordering::SeqCst);
@@ -357,7 +357,7 @@ impl Server {
     }
 
     /// Goes on with the peer's request, or with the reply to it; whether there was one.
-    fn serve(&mut self, shared: &Shared, peer: &Peer) -> Result<bool, Fate> {
+    fn serve(&mut self, shared: &Shared, peer: &Peer) -> Result<bool, LossReason> {
         let Some(client) = &mut self.clients[peer.rank as usize] else { return Ok(false) };
         let was_full = client.is_replying();
         let has_taken = |position| takes(shared, peer, position);
@@ -414,14 +414,19 @@ fn write_backlog(shared: &Shared, peer: &Peer) {
 }
 
 /// Whether the peer's stream is taken up to `position`, after taking what is there and may be taken.
-fn takes(shared: &Shared, peer: &Peer, position: u64) -> Result<bool, Fate> {
+fn takes(shared: &Shared, peer: &Peer, position: u64) -> Result<bool, LossReason> {
     let mut incoming = lock(&peer.incoming);
     take_up_to(&mut incoming, shared, peer, position)?;
     Ok(incoming.has_taken(position))
 }
 
 /// Takes the peer's stream towards `position`, as far as it has come and as is allowed now.
-fn take_up_to(incoming: &mut Incoming, shared: &Shared, peer: &Peer, position: u64) -> Result<(), Fate> {
+fn take_up_to(
+    incoming: &mut Incoming,
+    shared: &Shared,
+    peer: &Peer,
+    position: u64,
+) -> Result<(), LossReason> {
     while !incoming.has_taken(position) && incoming.may_pull() {
         let pulled = incoming.pull_all(peer.stream(), &shared.segments);
         if incoming.has_messages() || incoming.has_ended() {
@@ -436,7 +441,7 @@ fn take_up_to(incoming: &mut Incoming, shared: &Shared, peer: &Peer, position: u
 
 /// Works for the peer's fence, and answers it if it is reached. If not, sees to it that the thread is woken
 /// when there is progress, and returns `true`.
-fn try_fence(shared: &Shared, peer: &Peer, client: &mut Serving) -> Result<bool, Fate> {
+fn try_fence(shared: &Shared, peer: &Peer, client: &mut Serving) -> Result<bool, LossReason> {
     let mut incoming = lock(&peer.incoming);
     let Some(position) = incoming.fence() else { return Ok(false) };
     let taken = take_up_to(&mut incoming, shared, peer, position);
@@ -454,6 +459,6 @@ fn try_fence(shared: &Shared, peer: &Peer, client: &mut Serving) -> Result<bool,
     Ok(false)
 }
 
-fn io(error: nix::Error) -> Fate {
+fn io(error: nix::Error) -> LossReason {
     std::io::Error::from(error).into()
 }

@@ -5,10 +5,10 @@
 //! meanwhile. An atomic operation is executed when its request is whole, by the thread that serves it.
 
 use super::sealed::{Inlet, Outlet};
-use super::sys::{self, MAX_PIECES, Piece};
+use super::sys::{self, IoVec, MAX_PIECES};
 use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
 use crate::SegmentId;
-use crate::remote::{Fate, OPERATION, Operation, Segments};
+use crate::remote::{LossReason, OPERATION, Operation, Segments};
 use std::os::fd::BorrowedFd;
 
 /// Bytes of the longest request.
@@ -25,7 +25,7 @@ pub(super) struct Serving {
     /// The reply's header. Its address must last while the reply is under way.
     head: Box<[u8; SERVICE_HEAD]>,
     /// The reply: all of it, of which the pieces before `next` have been sent.
-    reply: Vec<Piece>,
+    reply: Vec<IoVec>,
     next: usize,
     /// Whether a fence waits for its answer.
     fencing: bool,
@@ -85,8 +85,8 @@ impl Serving {
         &mut self,
         socket: BorrowedFd<'_>,
         segments: &Segments,
-        has_taken: impl FnOnce(u64) -> Result<bool, Fate>,
-    ) -> Result<RequestState, Fate> {
+        has_taken: impl FnOnce(u64) -> Result<bool, LossReason>,
+    ) -> Result<RequestState, LossReason> {
         if self.is_replying() {
             return self.send(socket);
         }
@@ -94,7 +94,7 @@ impl Serving {
         // SAFETY: the piece is the free part of our own buffer, which nobody else uses.
         match unsafe { self.inlet.receive(socket, &[sys::piece(free.as_mut_ptr(), free.len())]) }? {
             None => return Ok(RequestState::Nothing),
-            Some(0) => return Err(Fate::closed()),
+            Some(0) => return Err(LossReason::closed()),
             Some(count) => self.filled += count,
         }
         self.hear_rouses()?;
@@ -123,7 +123,7 @@ impl Serving {
                 Ok(RequestState::Fence(position))
             }
             Request::Rouse { .. } => Ok(RequestState::Idle),
-            Request::Goodbye => Err(Fate::Left),
+            Request::Goodbye => Err(LossReason::Left),
         }
     }
 
@@ -132,7 +132,7 @@ impl Serving {
         &mut self,
         socket: BorrowedFd<'_>,
         position: u64,
-    ) -> Result<RequestState, Fate> {
+    ) -> Result<RequestState, LossReason> {
         self.fencing = false;
         self.prepare_head(Reply::Fenced { position });
         self.send(socket)
@@ -149,7 +149,7 @@ impl Serving {
 
     /// Takes the rouses that are first in the buffer: they have no reply, so the next request may follow at
     /// once.
-    fn hear_rouses(&mut self) -> Result<(), Fate> {
+    fn hear_rouses(&mut self) -> Result<(), LossReason> {
         while !self.fencing
             && let Some(Request::Rouse { position }) = Request::decode(&self.request[..self.filled])?
         {
@@ -161,7 +161,7 @@ impl Serving {
     }
 
     /// The request in the buffer, if it is whole.
-    fn whole_request(&self) -> Result<Option<Request>, Fate> {
+    fn whole_request(&self) -> Result<Option<Request>, LossReason> {
         let said = &self.request[..self.filled];
         let Some(request) = Request::decode(said)? else { return Ok(None) };
         let length = match request {
@@ -170,7 +170,7 @@ impl Serving {
             Request::Fence { .. } | Request::Rouse { .. } | Request::Goodbye => SERVICE_HEAD,
         };
         if self.filled > length || self.fencing && request != Request::Goodbye {
-            return Err(Fate::Broke("it sent a request before the reply to its last one".into()));
+            return Err(LossReason::Broke("it sent a request before the reply to its last one".into()));
         }
         Ok((self.filled == length).then_some(request))
     }
@@ -179,8 +179,8 @@ impl Serving {
     fn has_come(
         &mut self,
         position: u64,
-        has_taken: impl FnOnce(u64) -> Result<bool, Fate>,
-    ) -> Result<bool, Fate> {
+        has_taken: impl FnOnce(u64) -> Result<bool, LossReason>,
+    ) -> Result<bool, LossReason> {
         let has_come = position <= self.taken || has_taken(position)?;
         if has_come {
             self.taken = self.taken.max(position);
@@ -189,11 +189,12 @@ impl Serving {
     }
 
     /// Executes the operation that is asked for. Returns what the word was before.
-    fn execute(&self, segment: u16, segments: &Segments) -> Result<u64, Fate> {
+    fn execute(&self, segment: u16, segments: &Segments) -> Result<u64, LossReason> {
         let bytes = std::array::from_fn(|i| self.request[SERVICE_HEAD + i]);
         let Operation { offset, op } = Operation::decode(&bytes)?;
         let word = segments.word(SegmentId(segment.into()), offset, op);
-        let word = word.map_err(|why| Fate::Broke(format!("it asked for the operation {op:?}: {why}")))?;
+        let word =
+            word.map_err(|why| LossReason::Broke(format!("it asked for the operation {op:?}: {why}")))?;
         // SAFETY: an aligned word inside a segment, which stays mapped and to which there are no Rust
         // references.
         Ok(unsafe { op.execute(word) })
@@ -208,14 +209,14 @@ impl Serving {
     }
 
     /// Makes the reply to a get.
-    fn prepare(&mut self, segment: u16, count: usize, segments: &Segments) -> Result<(), Fate> {
+    fn prepare(&mut self, segment: u16, count: usize, segments: &Segments) -> Result<(), LossReason> {
         self.prepare_head(Reply::Got { bytes: 0 });
         let mut bytes = 0u64;
         for range in self.request[SERVICE_HEAD..].as_chunks::<RANGE>().0.iter().take(count) {
             let Range { offset, len } = Range::decode(range);
             let place = segments.piece(segment.into(), offset, len);
             let (Some(place), Ok(size)) = (place, usize::try_from(len)) else {
-                return Err(Fate::Broke(format!(
+                return Err(LossReason::Broke(format!(
                     "it asked for {len} bytes at offset {offset} of segment {segment}, which is not registered memory"
                 )));
             };
@@ -228,7 +229,7 @@ impl Serving {
     }
 
     /// Sends what the socket takes of the reply.
-    fn send(&mut self, socket: BorrowedFd<'_>) -> Result<RequestState, Fate> {
+    fn send(&mut self, socket: BorrowedFd<'_>) -> Result<RequestState, LossReason> {
         while self.is_replying() {
             // SAFETY: the pieces are the header, of this value, and places in segments, which stay mapped.
             let Some(sent) = unsafe { self.outlet.send(socket, &self.reply[self.next..]) }? else {

@@ -15,15 +15,15 @@ use std::time::Duration;
 pub(super) const MAX_PIECES: usize = 1024;
 
 /// One piece of memory in a vectored call.
-pub(super) type Piece = libc::iovec;
+pub(super) type IoVec = libc::iovec;
 
 /// A piece of `len` bytes at `at`.
-pub(super) fn piece(at: *const u8, len: usize) -> Piece {
-    Piece { iov_base: at.cast_mut().cast(), iov_len: len }
+pub(super) fn piece(at: *const u8, len: usize) -> IoVec {
+    IoVec { iov_base: at.cast_mut().cast(), iov_len: len }
 }
 
 /// Takes `done` bytes off the front of `pieces`, and returns what is left.
-pub(super) fn advance(mut pieces: &mut [Piece], mut done: usize) -> &mut [Piece] {
+pub(super) fn advance(mut pieces: &mut [IoVec], mut done: usize) -> &mut [IoVec] {
     while let Some(first) = pieces.first_mut() {
         if done < first.iov_len {
             first.iov_base = first.iov_base.cast::<u8>().wrapping_add(done).cast();
@@ -40,7 +40,7 @@ pub(super) fn advance(mut pieces: &mut [Piece], mut done: usize) -> &mut [Piece]
 ///
 /// # Safety
 /// The piece is readable memory outside of the buffer.
-pub(super) unsafe fn append(buffer: &mut Vec<u8>, piece: &Piece) {
+pub(super) unsafe fn append(buffer: &mut Vec<u8>, piece: &IoVec) {
     buffer.reserve(piece.iov_len);
     let end = buffer.len();
     let to = buffer.spare_capacity_mut().as_mut_ptr().cast::<u8>();
@@ -54,7 +54,7 @@ pub(super) unsafe fn append(buffer: &mut Vec<u8>, piece: &Piece) {
 ///
 /// # Safety
 /// Each piece is mapped memory of this process during the call.
-pub(super) unsafe fn send(socket: BorrowedFd<'_>, pieces: &[Piece]) -> io::Result<Option<usize>> {
+pub(super) unsafe fn send(socket: BorrowedFd<'_>, pieces: &[IoVec]) -> io::Result<Option<usize>> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     again(|| {
         if let [one] = pieces {
@@ -71,7 +71,7 @@ pub(super) unsafe fn send(socket: BorrowedFd<'_>, pieces: &[Piece]) -> io::Resul
 ///
 /// # Safety
 /// Each piece is writable memory of this process, into which bytes may be written during the call.
-pub(super) unsafe fn receive(socket: BorrowedFd<'_>, pieces: &[Piece]) -> io::Result<Option<usize>> {
+pub(super) unsafe fn receive(socket: BorrowedFd<'_>, pieces: &[IoVec]) -> io::Result<Option<usize>> {
     let flags = libc::MSG_DONTWAIT;
     again(|| {
         if let [one] = pieces {
@@ -107,7 +107,7 @@ pub(super) fn discard(socket: BorrowedFd<'_>) {
 
 /// The kernel's description of a vectored transfer. It does not change the pieces, whatever the pointer's
 /// type says.
-fn message(pieces: &[Piece]) -> libc::msghdr {
+fn message(pieces: &[IoVec]) -> libc::msghdr {
     // SAFETY: all-zero bytes are a valid `msghdr`: null pointers and zero lengths.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = pieces.as_ptr().cast_mut();

@@ -1,25 +1,25 @@
 //! The bytes of a peer's long message, as its receiver takes them.
 
-use super::delivery::Part;
+use super::delivery::PartialMessage;
 use super::incoming::{Incoming, Pulled};
 use super::peer::Peer;
 use super::{Shared, lock};
 use crate::Bytes;
-use crate::remote::Fate;
+use crate::remote::LossReason;
 
 /// What is offered of a long message at one time.
 pub(super) struct Taking<'a> {
     peer: &'a Peer,
     shared: &'a Shared,
-    part: Part,
+    part: PartialMessage,
     taken: usize,
     /// How the last reading went; `None`: nothing was asked for.
-    pulled: Option<Result<Pulled, Fate>>,
+    pulled: Option<Result<Pulled, LossReason>>,
 }
 
 impl<'a> Taking<'a> {
     /// This part.
-    pub(super) fn new(peer: &'a Peer, shared: &'a Shared, part: Part) -> Self {
+    pub(super) fn new(peer: &'a Peer, shared: &'a Shared, part: PartialMessage) -> Self {
         Self { peer, shared, part, taken: 0, pulled: None }
     }
 
@@ -29,7 +29,7 @@ impl<'a> Taking<'a> {
     }
 
     /// The receiver was asked: what more there may be on the stream.
-    pub(super) fn end(self, incoming: &mut Incoming) -> Result<Pulled, Fate> {
+    pub(super) fn end(self, incoming: &mut Incoming) -> Result<Pulled, LossReason> {
         self.pulled.unwrap_or_else(|| {
             incoming.refuse_part(self.part.end);
             Ok(Pulled::Some)

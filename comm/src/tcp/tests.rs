@@ -177,8 +177,8 @@ fn a_peer_that_sends_rubbish_is_dropped_and_the_others_go_on() {
     let rubbish: [(&str, Send); 6] = [
         ("stream", |rank| inject(rank.peer(0).stream(), &[0x77; 50])),
         ("put", |rank| {
-            let target = wire::Target { segment: 0, len: 1, offset: SEGMENT as u64 };
-            let frame = [&wire::Head::Puts { count: 1 }.encode()[..], &target.encode(), &[1]].concat();
+            let target = wire::PutTarget { segment: 0, len: 1, offset: SEGMENT as u64 };
+            let frame = [&wire::FrameHead::Puts { count: 1 }.encode()[..], &target.encode(), &[1]].concat();
             inject(rank.peer(0).stream(), &frame);
         }),
         ("request", |rank| inject(rank.peer(0).asks(), &[0x77; 50])),
@@ -308,9 +308,12 @@ fn a_put_that_arrives_before_an_older_reply_lands_after_it() {
             let peer = rank.peer(0);
             let mut request = [0u8; wire::SERVICE_HEAD + wire::RANGE];
             await_bytes(peer.serves(), &mut request);
-            let target = wire::Target { segment: 0, len: 3, offset: 0 };
-            let put = [&wire::Head::Puts { count: 1 }.encode()[..], &target.encode(), b"new"].concat();
-            inject(peer.stream(), &[&put[..], &wire::Head::Message { kind: 0, len: 0 }.encode()].concat());
+            let target = wire::PutTarget { segment: 0, len: 3, offset: 0 };
+            let put = [&wire::FrameHead::Puts { count: 1 }.encode()[..], &target.encode(), b"new"].concat();
+            inject(
+                peer.stream(),
+                &[&put[..], &wire::FrameHead::Message { kind: 0, len: 0 }.encode()].concat(),
+            );
             rank.meet();
             rank.meet();
             let reply = [&wire::Reply::Got { bytes: 3 }.encode()[..], b"old"].concat();

@@ -26,7 +26,7 @@ impl Network for TcpEndpoint {
     }
 
     fn rouse(&self) {
-        self.shared.mail.delivered();
+        self.shared.wakeups.delivered();
     }
 
     fn on_end_of_nap(&self, instead: Box<dyn Fn() + Send + Sync>) {

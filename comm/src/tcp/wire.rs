@@ -98,7 +98,7 @@ pub(super) const RANGE: usize = 16;
 
 /// The header of a frame on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Head {
+pub(super) enum FrameHead {
     /// A message of `len` bytes.
     Message { kind: u16, len: usize },
     /// A long message: `len` bytes, of which the first `head` are its head, and at least one is not.
@@ -111,16 +111,16 @@ pub(super) enum Head {
     Goodbye,
 }
 
-impl Head {
+impl FrameHead {
     /// The header's bytes.
     pub(super) fn encode(self) -> [u8; HEAD] {
         let length = |len| u32::try_from(len).expect("bounded by MAX_MESSAGE");
         let (kind, head, small, number) = match self {
-            Head::Message { kind, len } => (1, 0, kind, length(len)),
-            Head::Puts { count } => (2, 0, count, 0),
-            Head::Goodbye => (3, 0, 0, 0),
-            Head::Long { kind, head, len } => (4, head, kind, length(len)),
-            Head::Padding { len } => (5, 0, 0, len.into()),
+            FrameHead::Message { kind, len } => (1, 0, kind, length(len)),
+            FrameHead::Puts { count } => (2, 0, count, 0),
+            FrameHead::Goodbye => (3, 0, 0, 0),
+            FrameHead::Long { kind, head, len } => (4, head, kind, length(len)),
+            FrameHead::Padding { len } => (5, 0, 0, len.into()),
         };
         let mut bytes = [kind, head, 0, 0, 0, 0, 0, 0];
         bytes[2..4].copy_from_slice(&small.to_le_bytes());
@@ -129,7 +129,7 @@ impl Head {
     }
 
     /// Reads a header, if all its bytes are there.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Option<Head>, Garbage> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Option<FrameHead>, Garbage> {
         let Some(bytes) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
         let (small, number) = (u16_at(bytes, 2), u32_at(bytes, 4));
         let (kind, len) = (small, number as usize);
@@ -137,15 +137,15 @@ impl Head {
             (1, 0) | (4, _) if len > MAX_MESSAGE => {
                 return garbage(format!("a message of {len} bytes, more than {MAX_MESSAGE}"));
             }
-            (1, 0) => Head::Message { kind, len },
+            (1, 0) => FrameHead::Message { kind, len },
             (4, head) if usize::from(head) <= LONGEST_HEAD && usize::from(head) < len => {
-                Head::Long { kind, head, len }
+                FrameHead::Long { kind, head, len }
             }
             (2, 0) if number == 0 && (1..=MAX_RUN).contains(&usize::from(small)) => {
-                Head::Puts { count: small }
+                FrameHead::Puts { count: small }
             }
-            (3, 0) if number == 0 && small == 0 => Head::Goodbye,
-            (5, 0) if len <= MAX_PADDING && small == 0 => Head::Padding { len: u16_at(bytes, 4) },
+            (3, 0) if number == 0 && small == 0 => FrameHead::Goodbye,
+            (5, 0) if len <= MAX_PADDING && small == 0 => FrameHead::Padding { len: u16_at(bytes, 4) },
             _ => return garbage(format!("a frame that starts with {bytes:02x?}")),
         };
         Ok(Some(head))
@@ -154,13 +154,13 @@ impl Head {
 
 /// Where the bytes of one put go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct PutTarget {
     pub(super) segment: u16,
     pub(super) len: u32,
     pub(super) offset: u64,
 }
 
-impl Target {
+impl PutTarget {
     /// The target's bytes.
     pub(super) fn encode(self) -> [u8; TARGET] {
         let mut bytes = [0; TARGET];
@@ -171,11 +171,11 @@ impl Target {
     }
 
     /// Reads a target.
-    pub(super) fn decode(bytes: &[u8; TARGET]) -> Result<Target, Garbage> {
+    pub(super) fn decode(bytes: &[u8; TARGET]) -> Result<PutTarget, Garbage> {
         if u16_at(bytes, 2) != 0 {
             return garbage(format!("a put's target {bytes:02x?}"));
         }
-        Ok(Target { segment: u16_at(bytes, 0), len: u32_at(bytes, 4), offset: u64_at(bytes, 8) })
+        Ok(PutTarget { segment: u16_at(bytes, 0), len: u32_at(bytes, 4), offset: u64_at(bytes, 8) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The addresses that images and stores use for themselves: the same in each process of a rank, in no image,
 //! and in nobody's way. Linux gives out addresses from the top down, and shared memory begins above.
 
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,7 +34,7 @@ pub(super) fn part(part: Range<usize>) -> (*mut u8, usize) {
 }
 
 /// Maps the scratch memory, if this process, or the one that it has come back from, has not done so.
-pub(super) fn have_scratch() -> Result<(), Failure> {
+pub(super) fn have_scratch() -> Result<(), SyscallFailure> {
     static MAPPED: AtomicBool = AtomicBool::new(false);
     if !MAPPED.load(Ordering::Relaxed) {
         map_scratch()?;
@@ -44,7 +44,7 @@ pub(super) fn have_scratch() -> Result<(), Failure> {
 }
 
 /// Maps the scratch memory, zeroed, over what was there of it.
-pub(super) fn map_scratch() -> Result<(), Failure> {
+pub(super) fn map_scratch() -> Result<(), SyscallFailure> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     let what = [AREA, SCRATCH, kernel::READ_WRITE, kernel::bits(flags), usize::MAX, 0];
     // SAFETY: the area is ours by convention, and nothing in the scratch memory outlives its next use.

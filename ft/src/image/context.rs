@@ -10,7 +10,7 @@ use std::ffi::c_void;
 /// What a function must find again that called another: all else lies on its stack.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(super) struct Context {
+pub(super) struct SavedContext {
     pub(super) stack: u64,
     /// Control bits of SSE and x87.
     pub(super) mxcsr: u32,
@@ -108,9 +108,12 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    fn scash_image_capture(context: *mut Context, save: extern "C" fn(*mut c_void), with: *mut c_void)
-    -> u64;
-    fn scash_image_resume(context: *const Context) -> !;
+    fn scash_image_capture(
+        context: *mut SavedContext,
+        save: extern "C" fn(*mut c_void),
+        with: *mut c_void,
+    ) -> u64;
+    fn scash_image_resume(context: *const SavedContext) -> !;
     fn scash_image_clone(
         flags: usize,
         stack: *mut u8,
@@ -128,7 +131,7 @@ unsafe extern "C" {
 /// `save` does with `with` what it may, and does not unwind.
 #[inline(never)]
 pub(super) unsafe fn capture(
-    context: *mut Context,
+    context: *mut SavedContext,
     save: extern "C" fn(*mut c_void),
     with: *mut c_void,
 ) -> u64 {
@@ -140,7 +143,7 @@ pub(super) unsafe fn capture(
 ///
 /// # Safety
 /// The stack that it leads to is as it was then.
-pub(super) unsafe fn resume(context: *const Context) -> ! {
+pub(super) unsafe fn resume(context: *const SavedContext) -> ! {
     // SAFETY: as the caller promises.
     unsafe { scash_image_resume(context) }
 }

@@ -3,7 +3,7 @@
 
 use super::Refusal;
 use super::description::{Reader, Record, Writer};
-use super::save::Trouble;
+use super::save::SaveError;
 use super::tasks::each_descriptor;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// An open file of the program's.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Open {
+struct OpenFile {
     number: u64,
     flags: u64,
     closes_on_exec: u64,
@@ -34,12 +34,12 @@ struct Open {
 }
 
 // SAFETY: it consists of 64-bit words.
-unsafe impl Record for Open {}
+unsafe impl Record for OpenFile {}
 
 /// What is known of an open file before threads are stopped.
 #[derive(Debug)]
-struct Known {
-    open: Open,
+struct KnownFile {
+    open: OpenFile,
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -53,7 +53,7 @@ pub(super) struct Files {
     mask: u64,
     /// All descriptors of the program's, in ascending order.
     numbers: Vec<RawFd>,
-    open: Vec<Known>,
+    open: Vec<KnownFile>,
 }
 
 impl Files {
@@ -85,7 +85,11 @@ impl Files {
     }
 
     /// Writes them down as they are now, when all threads are stopped. Allocates nothing.
-    pub(super) fn write(&self, writer: &mut Writer, is_ours: &dyn Fn(RawFd) -> bool) -> Result<(), Trouble> {
+    pub(super) fn write(
+        &self,
+        writer: &mut Writer,
+        is_ours: &dyn Fn(RawFd) -> bool,
+    ) -> Result<(), SaveError> {
         let (mut seen, mut any_new) = (0, false);
         each_descriptor(&mut |number| {
             let Ok(number) = RawFd::try_from(number) else { return };
@@ -95,13 +99,13 @@ impl Files {
             }
         })?;
         if any_new || seen != self.numbers.len() {
-            return Err(Trouble::FilesChange);
+            return Err(SaveError::FilesChange);
         }
         writer.bytes(self.directory.as_os_str().as_bytes())?;
         writer.number(self.mask)?;
         writer.number(self.open.len() as u64)?;
         for known in &self.open {
-            writer.record(&known.now().map_err(|_| Trouble::FilesChange)?)?;
+            writer.record(&known.now().map_err(|_| SaveError::FilesChange)?)?;
             writer.bytes(known.path.as_os_str().as_bytes())?;
         }
         Ok(())
@@ -116,7 +120,7 @@ impl Files {
         let mask = u32::try_from(reader.number().ok_or_else(damaged)?).map_err(|_| damaged())?;
         nix::sys::stat::umask(Mode::from_bits_truncate(mask));
         for _ in 0..reader.number().ok_or_else(damaged)? {
-            let file: Open = reader.record().ok_or_else(damaged)?;
+            let file: OpenFile = reader.record().ok_or_else(damaged)?;
             let path = OsStr::from_bytes(reader.bytes().ok_or_else(damaged)?);
             reopen(&file, path).map_err(|why| Refusal::new(format!("its file {}: {why}", path.display())))?;
         }
@@ -124,9 +128,9 @@ impl Files {
     }
 }
 
-impl Known {
+impl KnownFile {
     /// How the file stands now. Other threads may have used it since it was looked at.
-    fn now(&self) -> Result<Open, Errno> {
+    fn now(&self) -> Result<OpenFile, Errno> {
         let number = RawFd::try_from(self.open.number).map_err(|_| Errno::EBADF)?;
         // SAFETY: if it is not open any more, calls with it fail.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
@@ -137,7 +141,7 @@ impl Known {
         let flags = fcntl(fd, FcntlArg::F_GETFL)?;
         let descriptor_flags = fcntl(fd, FcntlArg::F_GETFD)?;
         let position = if self.has_place { lseek(fd, 0, Whence::SeekCur)? } else { 0 };
-        Ok(Open {
+        Ok(OpenFile {
             flags: word(flags.into()),
             closes_on_exec: u64::from(descriptor_flags & libc::FD_CLOEXEC != 0),
             position: word(position),
@@ -215,7 +219,7 @@ fn numbers() -> Result<Vec<RawFd>, Refusal> {
 
 /// What is saved of a descriptor, after those `before` it; `None` for a pipe or the like that the process was
 /// given, and will be given again.
-fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[Known]) -> Result<Option<Known>, Refusal> {
+fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<Option<KnownFile>, Refusal> {
     let number = fd.as_raw_fd();
     let kind = SFlag::from_bits_truncate(is.st_mode) & SFlag::S_IFMT;
     let path = std::fs::read_link(format!("/proc/self/fd/{number}"));
@@ -236,9 +240,9 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[Known]) -> Result<Optio
         let like = word(stream.into());
         let (number, path) = (word(number.into()), PathBuf::new());
         let (flags, closes_on_exec, inode, position, len, cut) = (0, 0, 0, 0, 0, 0);
-        let open = Open { number, flags, closes_on_exec, inode, position, len, cut, like };
+        let open = OpenFile { number, flags, closes_on_exec, inode, position, len, cut, like };
         let (device, inode, has_place) = (is.st_dev, is.st_ino, false);
-        return Ok(Some(Known { open, path, device, inode, has_place }));
+        return Ok(Some(KnownFile { open, path, device, inode, has_place }));
     }
     if let Some(what) = what {
         let hint = if number == 0 { "; start the job with `< /dev/null`" } else { "" };
@@ -258,7 +262,7 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[Known]) -> Result<Optio
     let writes = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
     let path_again = name_in_each_process(&path);
     let is_anew = path_again != path;
-    let open = Open {
+    let open = OpenFile {
         number: word(number.into()),
         flags: 0,
         closes_on_exec: 0,
@@ -268,10 +272,10 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[Known]) -> Result<Optio
         cut: u64::from(is_file && writes && !is_anew),
         like: word(number.into()),
     };
-    let known = Known { open, path: path_again, device: is.st_dev, inode: is.st_ino, has_place };
+    let known = KnownFile { open, path: path_again, device: is.st_dev, inode: is.st_ino, has_place };
     let now = known.now().map_err(failed)?;
     let like = if has_place { like(&known, &now, before)? } else { now.like };
-    Ok(Some(Known { open: Open { like, ..now }, ..known }))
+    Ok(Some(KnownFile { open: OpenFile { like, ..now }, ..known }))
 }
 
 /// The standard stream that the launcher has given of which a descriptor is a duplicate.
@@ -288,7 +292,7 @@ fn name_in_each_process(path: &Path) -> PathBuf {
 }
 
 /// The first of the descriptors `before` one that is the same open file; its own number, if there is none.
-fn like(known: &Known, now: &Open, before: &[Known]) -> Result<u64, Refusal> {
+fn like(known: &KnownFile, now: &OpenFile, before: &[KnownFile]) -> Result<u64, Refusal> {
     for other in before.iter().filter(|other| (other.device, other.inode) == (known.device, known.inode)) {
         let is_like = are_one(other.open.number, now.number).unwrap_or_else(|| {
             // Nobody says so; but they are none if they differ.
@@ -351,7 +355,7 @@ fn is_device_without_state(path: &Path) -> bool {
 }
 
 /// Opens a file again as it was.
-fn reopen(file: &Open, path: &OsStr) -> Result<(), String> {
+fn reopen(file: &OpenFile, path: &OsStr) -> Result<(), String> {
     let damaged = |_| "its description is damaged".to_owned();
     let number = RawFd::try_from(file.number).map_err(damaged)?;
     if file.like != file.number {
@@ -389,7 +393,7 @@ fn reopen(file: &Open, path: &OsStr) -> Result<(), String> {
 }
 
 /// Gives an open file its number.
-fn put(opened: OwnedFd, number: RawFd, file: &Open) -> nix::Result<()> {
+fn put(opened: OwnedFd, number: RawFd, file: &OpenFile) -> nix::Result<()> {
     let flags = if file.closes_on_exec == 0 { 0 } else { libc::O_CLOEXEC };
     if opened.as_raw_fd() == number {
         if file.closes_on_exec == 0 {

@@ -9,15 +9,15 @@ pub(super) const READ_WRITE: usize = 3;
 
 /// A system call that failed: the error's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure(pub i32);
+pub struct SyscallFailure(pub i32);
 
-impl fmt::Display for Failure {
+impl fmt::Display for SyscallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         std::io::Error::from_raw_os_error(self.0).fmt(f)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for SyscallFailure {}
 
 /// Flags as a system call's argument.
 pub(super) const fn bits(flags: i32) -> usize {
@@ -45,12 +45,12 @@ pub(super) unsafe fn raw(number: i64, a: [usize; 6]) -> isize {
 /// # Safety
 /// That of the call.
 #[inline(always)]
-pub(super) unsafe fn call(number: i64, a: [usize; 6]) -> Result<usize, Failure> {
+pub(super) unsafe fn call(number: i64, a: [usize; 6]) -> Result<usize, SyscallFailure> {
     // SAFETY: as the caller promises.
     let result = unsafe { raw(number, a) };
     match usize::try_from(result) {
         Ok(result) => Ok(result),
-        Err(_) if result >= -4095 => Err(Failure(-(result as i32))),
+        Err(_) if result >= -4095 => Err(SyscallFailure(-(result as i32))),
         Err(_) => Ok(result.cast_unsigned()),
     }
 }

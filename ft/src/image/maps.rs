@@ -1,7 +1,7 @@
 //! What a process has mapped: `/proc/self/maps`, read without allocating.
 
 use super::area;
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 use std::ops::Range;
 
 /// What the kernel writes behind the name of a file that has it no more.
@@ -57,7 +57,7 @@ impl Mapping<'_> {
 ///
 /// # Errors
 /// It cannot be read, or has no room there.
-pub(super) fn read() -> Result<&'static [u8], Failure> {
+pub(super) fn read() -> Result<&'static [u8], SyscallFailure> {
     let (at, room) = area::part(area::MAPS);
     let path = c"/proc/self/maps".as_ptr().expose_provenance();
     let open = [kernel::bits(libc::AT_FDCWD), path, kernel::bits(libc::O_RDONLY | libc::O_CLOEXEC), 0, 0, 0];
@@ -73,7 +73,7 @@ pub(super) fn read() -> Result<&'static [u8], Failure> {
             Err(failure) => break Err(failure),
         }
         if len == room {
-            break Err(Failure(libc::E2BIG));
+            break Err(SyscallFailure(libc::E2BIG));
         }
     };
     // SAFETY: the descriptor was opened above.

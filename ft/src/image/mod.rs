@@ -35,7 +35,7 @@ mod threads;
 mod tracking;
 
 pub use area::STORE_AT;
-pub use kernel::Failure;
+pub use kernel::SyscallFailure;
 pub use restore::{environment, is_linked};
 pub use tracking::Tracking;
 
@@ -80,8 +80,8 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Refusal {
+impl From<SyscallFailure> for Refusal {
+    fn from(failure: SyscallFailure) -> Refusal {
         Refusal::new(failure.to_string())
     }
 }
@@ -108,7 +108,7 @@ pub struct Own<'a> {
 
 /// What an image needs that is found out before threads are stopped, and may allocate.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedImage {
     identity: Arc<Identity>,
     files: Files,
 }
@@ -117,10 +117,13 @@ pub struct Prepared {
 ///
 /// # Errors
 /// The program has something that an image cannot carry.
-pub fn prepare(own: &Own<'_>) -> Result<Prepared, Refusal> {
+pub fn prepare(own: &Own<'_>) -> Result<PreparedImage, Refusal> {
     area::have_scratch()?;
     save::refuse_what_cannot_be_saved()?;
-    Ok(Prepared { identity: Identity::of_this_process()?, files: Files::of_this_process(own.descriptors)? })
+    Ok(PreparedImage {
+        identity: Identity::of_this_process()?,
+        files: Files::of_this_process(own.descriptors)?,
+    })
 }
 
 /// In a process that has come back: these are the files that were given to it as standard output and error.
@@ -149,7 +152,7 @@ pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
 /// After [`Took::CameBack`] nothing is used, or dropped, that holds a descriptor or a shared mapping. A
 /// stopped thread may have any lock: `stopped` allocates nothing, and waits for no lock.
 pub unsafe fn capture(
-    prepared: &Prepared,
+    prepared: &PreparedImage,
     own: &Own<'_>,
     tracking: &Tracking,
     staged: &mut Staged<'_>,

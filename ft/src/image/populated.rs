@@ -2,7 +2,7 @@
 //! those that nobody touched.
 
 use super::area;
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 use crate::pagemap::{CHECK_WPASYNC, IS_WRITTEN, PAGEMAP_SCAN, PageRegion, ScanArg, WP_MATCHING};
 use crate::store::PAGE;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(super) struct PageMap {
 }
 
 impl PageMap {
-    pub(super) fn open() -> Result<PageMap, Failure> {
+    pub(super) fn open() -> Result<PageMap, SyscallFailure> {
         let path = c"/proc/self/pagemap".as_ptr().expose_provenance();
         let flags = kernel::bits(libc::O_RDONLY | libc::O_CLOEXEC);
         // SAFETY: the path is a C string.
@@ -37,7 +37,7 @@ impl PageMap {
     }
 
     /// Calls `found` with each run of such pages in a range, in order, until it fails.
-    pub(super) fn runs<E: From<Failure>>(
+    pub(super) fn runs<E: From<SyscallFailure>>(
         &self,
         range: Range<usize>,
         mut found: impl FnMut(Range<usize>) -> Result<(), E>,
@@ -60,7 +60,7 @@ impl PageMap {
 
     /// As [`runs`](Self::runs) of a range of which it does: with whether the pages were written since the
     /// last time.
-    pub(super) fn written<E: From<Failure>>(
+    pub(super) fn written<E: From<SyscallFailure>>(
         &self,
         range: Range<usize>,
         mut found: impl FnMut(Range<usize>, bool) -> Result<(), E>,
@@ -77,7 +77,7 @@ impl PageMap {
     }
 
     /// One call: how many runs it found, and how far it came.
-    fn scan(&self, range: &Range<usize>, flags: u64) -> Result<(usize, usize), Failure> {
+    fn scan(&self, range: &Range<usize>, flags: u64) -> Result<(usize, usize), SyscallFailure> {
         let (at, room) = area::part(area::RUNS);
         // What is tracked has no file, and then the kernel need not look at the page itself.
         let no_pages_of = if flags & CHECK_WPASYNC == 0 { IS_FILE | IS_ZERO_PAGE } else { IS_ZERO_PAGE };
@@ -102,14 +102,14 @@ impl PageMap {
     }
 
     /// The same where the kernel is older: one call for the words of some pages.
-    fn read(&self, range: &Range<usize>) -> Result<(usize, usize), Failure> {
+    fn read(&self, range: &Range<usize>) -> Result<(usize, usize), SyscallFailure> {
         let mut words = [0u64; 512];
         let pages = (range.len() / PAGE).min(words.len());
         let (into, from) = ((&raw mut words).expose_provenance(), range.start / PAGE * 8);
         // SAFETY: the words are this function's, and as many as asked for.
         let got = unsafe { kernel::call(libc::SYS_pread64, [self.file, into, pages * 8, from, 0, 0]) }? / 8;
         if got == 0 {
-            return Err(Failure(libc::EIO));
+            return Err(SyscallFailure(libc::EIO));
         }
         let (at, _) = area::part(area::RUNS);
         let runs: *mut PageRegion = at.cast();

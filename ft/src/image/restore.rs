@@ -8,7 +8,7 @@ use super::identity::Identity;
 use super::kernel;
 use super::maps::{self, Mapping};
 use super::save::{ACTION, MOST_SIGNALS, kernel_release};
-use super::steps::{Copies, Planner, REFUSED, Threads, TooLong};
+use super::steps::{PageCopies, Planner, REFUSED, Threads, TooLong};
 use super::thread::{self, SIGNALS, Thread};
 use super::threads::MOST;
 use crate::store::{Entry, Pages, RankStore, vars};
@@ -150,7 +150,7 @@ fn keep(line: &[u8], kept: &mut usize) -> Result<(), Refusal> {
 }
 
 /// What a description says.
-struct Saved<'a> {
+struct SavedImage<'a> {
     threads: Threads,
     /// Signals that waited for somebody to take them.
     pending: u64,
@@ -166,7 +166,7 @@ fn damaged() -> Refusal {
 }
 
 /// Reads a description, and takes on files and the like.
-fn read<'a>(description: &'a [u8]) -> Result<Saved<'a>, Refusal> {
+fn read<'a>(description: &'a [u8]) -> Result<SavedImage<'a>, Refusal> {
     let mut reader = Reader(description);
     if reader.number() != Some(VERSION) {
         return Err(Refusal::new("it was saved by another version of scash".to_owned()));
@@ -194,7 +194,7 @@ fn read<'a>(description: &'a [u8]) -> Result<Saved<'a>, Refusal> {
     while let Some(mapping) = read_mapping(&mut reader).ok_or_else(damaged)? {
         mappings.push(mapping);
     }
-    Ok(Saved { threads, pending, barriers, actions, heap_end, mappings })
+    Ok(SavedImage { threads, pending, barriers, actions, heap_end, mappings })
 }
 
 /// The next mapping; `None` inside if there is none.
@@ -222,11 +222,11 @@ fn become_it(pages: &Pages<'_>, ours: RawFd) -> Result<std::convert::Infallible,
     let present: Vec<Mapping<'_>> = maps::parse(text).filter(|mapping| !mapping.is_apart()).collect();
     check_kernels(text, &saved.mappings)?;
     let mut planner = Planner::new();
-    let plan = Plan { saved: &saved, present: &present, private: &pages.entries[..private] };
+    let plan = MappingPlan { saved: &saved, present: &present, private: &pages.entries[..private] };
     let before = plan.write(&mut planner)?;
     planner.may(libc::SYS_close, [usize::try_from(ours).unwrap_or(usize::MAX), 0, 0, 0, 0, 0])?;
     let slots = pages.slots();
-    let copies = Copies { entries: pages.entries.as_ptr(), private, slots };
+    let copies = PageCopies { entries: pages.entries.as_ptr(), private, slots };
     thread::end_rseq()?;
     // SAFETY: the plan is that of the image; the entries, the slots and the thread's record lie in the mapped
     // store, which the plan leaves alone. The system has started one thread, which is this one.
@@ -247,8 +247,8 @@ fn check_kernels(text: &[u8], saved: &[Mapping<'_>]) -> Result<(), Refusal> {
 }
 
 /// What is there, and what is to be there.
-struct Plan<'a> {
-    saved: &'a Saved<'a>,
+struct MappingPlan<'a> {
+    saved: &'a SavedImage<'a>,
     present: &'a [Mapping<'a>],
     private: &'a [Entry],
 }
@@ -259,7 +259,7 @@ impl From<TooLong> for Refusal {
     }
 }
 
-impl Plan<'_> {
+impl MappingPlan<'_> {
     /// Writes the plan; returns how many steps come before pages are copied.
     fn write(&self, planner: &mut Planner) -> Result<usize, Refusal> {
         let wanted = || self.saved.mappings.iter().filter(|mapping| !mapping.is_kernels());

@@ -1,14 +1,14 @@
 //! Saving a process.
 
-use super::context::Context;
+use super::context::SavedContext;
 use super::description::{NoRoom, VERSION, Writer};
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 use super::maps::{self, Mapping};
 use super::populated::PageMap;
-use super::tasks::{Status, own_number};
+use super::tasks::{TaskStatus, own_number};
 use super::thread::{SIGNALS, Thread};
 use super::threads::{Stopped, stop_others};
-use super::{Own, Prepared, Refusal, Tracking};
+use super::{Own, PreparedImage, Refusal, Tracking};
 use crate::store::{Key, PAGE, Staged, Unsaved};
 use std::ffi::c_void;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(super) const ACTION: usize = 32;
 
 /// What is saved, and how it went.
 pub(super) struct Save<'a, 'b> {
-    prepared: &'a Prepared,
+    prepared: &'a PreparedImage,
     own: &'a Own<'a>,
     tracking: &'a Tracking,
     staged: &'a mut Staged<'b>,
@@ -28,9 +28,9 @@ pub(super) struct Save<'a, 'b> {
     others: Stopped,
     /// A handler of the program's that ran while pages are saved would leave some before it, and some after.
     _quiet: Quiet,
-    context: Context,
+    context: SavedContext,
     release: [u8; 65],
-    result: Result<(), Trouble>,
+    result: Result<(), SaveError>,
 }
 
 /// That this thread takes no signals but those it took before, until it is dropped.
@@ -44,8 +44,8 @@ impl Drop for Quiet {
 
 /// Why it did not go; without memory of its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Trouble {
-    Kernel(Failure),
+pub(super) enum SaveError {
+    Kernel(SyscallFailure),
     Unsaved(Unsaved),
     NoRoom,
     /// A shared mapping of the program's begins there.
@@ -58,55 +58,55 @@ pub(super) enum Trouble {
     FilesChange,
 }
 
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Trouble {
-        Trouble::Kernel(failure)
+impl From<SyscallFailure> for SaveError {
+    fn from(failure: SyscallFailure) -> SaveError {
+        SaveError::Kernel(failure)
     }
 }
 
-impl From<Unsaved> for Trouble {
-    fn from(why: Unsaved) -> Trouble {
-        Trouble::Unsaved(why)
+impl From<Unsaved> for SaveError {
+    fn from(why: Unsaved) -> SaveError {
+        SaveError::Unsaved(why)
     }
 }
 
-impl From<NoRoom> for Trouble {
-    fn from(_: NoRoom) -> Trouble {
-        Trouble::NoRoom
+impl From<NoRoom> for SaveError {
+    fn from(_: NoRoom) -> SaveError {
+        SaveError::NoRoom
     }
 }
 
 impl<'a, 'b> Save<'a, 'b> {
     pub(super) fn new(
-        prepared: &'a Prepared,
+        prepared: &'a PreparedImage,
         own: &'a Own<'a>,
         tracking: &'a Tracking,
         staged: &'a mut Staged<'b>,
     ) -> Result<Save<'a, 'b>, Refusal> {
         let thread = Thread::current()?;
         let _quiet = Quiet(Thread::block_signals());
-        let (context, result, release) = (Context::default(), Ok(()), kernel_release());
+        let (context, result, release) = (SavedContext::default(), Ok(()), kernel_release());
         // From here on nothing is allocated, until the value is dropped.
         let others = stop_others()?;
         Ok(Save { prepared, own, tracking, staged, thread, others, _quiet, context, release, result })
     }
 
     /// Where it is noted where the thread stands.
-    pub(super) fn context(&mut self) -> *mut Context {
+    pub(super) fn context(&mut self) -> *mut SavedContext {
         &raw mut self.context
     }
 
-    pub(super) fn outcome(&self) -> Result<(), Trouble> {
+    pub(super) fn outcome(&self) -> Result<(), SaveError> {
         self.result
     }
 
-    fn all(&mut self) -> Result<(), Trouble> {
+    fn all(&mut self) -> Result<(), SaveError> {
         self.thread.set_context(&self.context);
         let text = maps::read()?;
         // SAFETY: the store gives room for a description, which only this writer uses.
         let mut writer = unsafe { Writer::new(self.staged.description()) };
         let described = self.describe(&mut writer, text);
-        described.map_err(|why| self.staged.trouble().map_or(why, Trouble::Unsaved))?;
+        described.map_err(|why| self.staged.trouble().map_or(why, SaveError::Unsaved))?;
         self.staged.described(writer.len());
         self.save_mappings(&PageMap::open()?, text)?;
         self.staged.flush();
@@ -115,7 +115,7 @@ impl<'a, 'b> Save<'a, 'b> {
 
     /// Saves the pages of all private mappings. Those that lie one behind the other, and of which the kernel
     /// remembers no writes, are looked for at once, as those of libraries.
-    fn save_mappings(&mut self, pages: &PageMap, text: &[u8]) -> Result<(), Trouble> {
+    fn save_mappings(&mut self, pages: &PageMap, text: &[u8]) -> Result<(), SaveError> {
         let mut together = 0..0;
         for mapping in maps::parse(text).filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
             let is_plain = mapping.is_readable() && !self.tracking.is_for(&mapping);
@@ -134,7 +134,7 @@ impl<'a, 'b> Save<'a, 'b> {
         self.save_range(pages, together)
     }
 
-    fn describe(&self, writer: &mut Writer, text: &[u8]) -> Result<(), Trouble> {
+    fn describe(&self, writer: &mut Writer, text: &[u8]) -> Result<(), SaveError> {
         writer.number(VERSION)?;
         writer.bytes(&self.release)?;
         self.prepared.identity.write(writer)?;
@@ -146,11 +146,11 @@ impl<'a, 'b> Save<'a, 'b> {
         for thread in threads {
             // SAFETY: the thread is this one or stopped, so its list stays as it is.
             if unsafe { thread.has_robust_mutex() } {
-                return Err(Trouble::RobustMutex);
+                return Err(SaveError::RobustMutex);
             }
             writer.record(&thread)?;
         }
-        writer.number(Status::of(own_number()).map_or(0, |status| status.pending()))?;
+        writer.number(TaskStatus::of(own_number()).map_or(0, |status| status.pending()))?;
         writer.number(barriers())?;
         let mut actions = [0u8; MOST_SIGNALS * ACTION];
         read_actions(&mut actions)?;
@@ -167,10 +167,10 @@ impl<'a, 'b> Save<'a, 'b> {
                 }
                 let is_written = mapping.protection & 2 != 0;
                 if is_written || !mapping.has_file() || mapping.is_removed() {
-                    return Err(Trouble::Shared(mapping.start));
+                    return Err(SaveError::Shared(mapping.start));
                 }
             } else if mapping.is_removed() {
-                return Err(Trouble::Removed(mapping.start));
+                return Err(SaveError::Removed(mapping.start));
             }
             write_mapping(writer, &mapping)?;
         }
@@ -182,7 +182,7 @@ impl<'a, 'b> Save<'a, 'b> {
     }
 
     /// Saves the pages of a mapping that have bytes of their own, and that may be hidden, or tracked.
-    fn save_mapping(&mut self, pages: &PageMap, mapping: &Mapping<'_>) -> Result<(), Trouble> {
+    fn save_mapping(&mut self, pages: &PageMap, mapping: &Mapping<'_>) -> Result<(), SaveError> {
         if !mapping.is_readable() {
             // The program cannot read it; nothing of what it may have written before can be seen, unless it
             // is made readable again. So it is made readable for the moment.
@@ -196,7 +196,12 @@ impl<'a, 'b> Save<'a, 'b> {
     }
 
     /// Saves a mapping of which the kernel remembers what was written; it is believed if it is `trusted`.
-    fn save_written(&mut self, pages: &PageMap, mapping: &Mapping<'_>, trusted: bool) -> Result<(), Trouble> {
+    fn save_written(
+        &mut self,
+        pages: &PageMap,
+        mapping: &Mapping<'_>,
+        trusted: bool,
+    ) -> Result<(), SaveError> {
         let (staged, needless) = (&mut *self.staged, self.own.needless);
         pages.written(mapping.range(), |run, was_written| {
             for page in without(run, needless) {
@@ -210,9 +215,9 @@ impl<'a, 'b> Save<'a, 'b> {
         })
     }
 
-    fn save_hidden(&mut self, pages: &PageMap, mapping: &Mapping<'_>) -> Result<(), Trouble> {
+    fn save_hidden(&mut self, pages: &PageMap, mapping: &Mapping<'_>) -> Result<(), SaveError> {
         let mut any = false;
-        pages.runs::<Trouble>(mapping.range(), |_| {
+        pages.runs::<SaveError>(mapping.range(), |_| {
             any = true;
             Ok(())
         })?;
@@ -237,7 +242,7 @@ impl<'a, 'b> Save<'a, 'b> {
         if mapping.range().contains(&stack) { stack / PAGE * PAGE..mapping.end } else { mapping.range() }
     }
 
-    fn save_range(&mut self, pages: &PageMap, range: Range<usize>) -> Result<(), Trouble> {
+    fn save_range(&mut self, pages: &PageMap, range: Range<usize>) -> Result<(), SaveError> {
         let (staged, needless) = (&mut *self.staged, self.own.needless);
         pages.runs(range, |run| {
             for page in without(run, needless) {
@@ -264,26 +269,26 @@ fn without(run: Range<usize>, needless: &[Range<usize>]) -> impl Iterator<Item =
 }
 
 /// How it went, in words.
-pub(super) fn told(result: Result<(), Trouble>) -> Result<(), Refusal> {
+pub(super) fn told(result: Result<(), SaveError>) -> Result<(), Refusal> {
     result.map_err(|trouble| {
         Refusal::new(match trouble {
-            Trouble::RobustMutex => {
+            SaveError::RobustMutex => {
                 return Refusal::passing(
                     "a thread of it has a robust mutex, which would not know it when it comes back".to_owned(),
                 );
             }
-            Trouble::FilesChange => {
+            SaveError::FilesChange => {
                 return Refusal::passing(
                     "a thread of it opens or closes files at each checkpoint".to_owned(),
                 );
             }
-            Trouble::Kernel(failure) => failure.to_string(),
-            Trouble::Unsaved(why) => why.to_string(),
-            Trouble::NoRoom => "it has more mappings than its store has room for".to_owned(),
-            Trouble::Shared(at) => format!(
+            SaveError::Kernel(failure) => failure.to_string(),
+            SaveError::Unsaved(why) => why.to_string(),
+            SaveError::NoRoom => "it has more mappings than its store has room for".to_owned(),
+            SaveError::Shared(at) => format!(
                 "it shares memory with others at {at:#x}, which no image can carry (MAP_SHARED, or a shared memory object)"
             ),
-            Trouble::Removed(at) => {
+            SaveError::Removed(at) => {
                 format!("it has {} mapped, a file that was removed or replaced", name_of_mapping(at))
             }
         })
@@ -325,7 +330,7 @@ fn barriers() -> u64 {
     known.unwrap_or(usual) as u64
 }
 
-fn read_actions(actions: &mut [u8; MOST_SIGNALS * ACTION]) -> Result<(), Failure> {
+fn read_actions(actions: &mut [u8; MOST_SIGNALS * ACTION]) -> Result<(), SyscallFailure> {
     for (i, action) in actions.chunks_exact_mut(ACTION).enumerate() {
         let what = [i + 1, 0, action.as_mut_ptr().expose_provenance(), SIGNALS, 0, 0];
         // SAFETY: the kernel writes a `struct sigaction`, which is as long.

@@ -14,7 +14,7 @@ pub(super) const REFUSED: i32 = 74;
 /// One system call.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Step {
+struct RestoreStep {
     number: i64,
     arguments: [usize; 6],
     /// Whether the plan ends if it fails.
@@ -23,7 +23,7 @@ struct Step {
 
 /// What a process does to become another one. Lies in scratch memory.
 #[repr(C)]
-struct Plan {
+struct RestorePlan {
     /// Steps before pages are copied, and all steps.
     before: usize,
     all: usize,
@@ -43,12 +43,12 @@ pub(super) struct Threads {
     pub(super) leader: usize,
 }
 
-const FIRST: usize = size_of::<Plan>().next_multiple_of(64);
+const FIRST: usize = size_of::<RestorePlan>().next_multiple_of(64);
 
 /// Writes a plan.
 pub(super) struct Planner {
-    plan: *mut Plan,
-    steps: *mut Step,
+    plan: *mut RestorePlan,
+    steps: *mut RestoreStep,
     most: usize,
     count: usize,
 }
@@ -58,7 +58,7 @@ pub(super) struct Planner {
 pub(super) struct TooLong;
 
 /// Pages to be copied, and where they go.
-pub(super) struct Copies {
+pub(super) struct PageCopies {
     pub(super) entries: *const Entry,
     pub(super) private: usize,
     pub(super) slots: *const u8,
@@ -68,21 +68,21 @@ impl Planner {
     /// The scratch memory must be mapped.
     pub(super) fn new() -> Planner {
         let (at, room) = area::part(area::STEPS);
-        let most = (room - FIRST) / size_of::<Step>();
+        let most = (room - FIRST) / size_of::<RestoreStep>();
         Planner { plan: at.cast(), steps: at.wrapping_add(FIRST).cast(), most, count: 0 }
     }
 
     /// A system call that must succeed.
     pub(super) fn must(&mut self, number: i64, arguments: [usize; 6]) -> Result<(), TooLong> {
-        self.add(Step { number, arguments, must: 1 })
+        self.add(RestoreStep { number, arguments, must: 1 })
     }
 
     /// A system call that may fail.
     pub(super) fn may(&mut self, number: i64, arguments: [usize; 6]) -> Result<(), TooLong> {
-        self.add(Step { number, arguments, must: 0 })
+        self.add(RestoreStep { number, arguments, must: 0 })
     }
 
-    fn add(&mut self, step: Step) -> Result<(), TooLong> {
+    fn add(&mut self, step: RestoreStep) -> Result<(), TooLong> {
         if self.count == self.most {
             return Err(TooLong);
         }
@@ -102,9 +102,9 @@ impl Planner {
     /// # Safety
     /// The plan makes of this process the one that the pages and `thread` were saved from. Everything that it
     /// points to lies in memory that the plan leaves as it is. This is the only thread.
-    pub(super) unsafe fn carry_out(self, before: usize, copies: &Copies, threads: Threads) -> ! {
-        let Copies { entries, private, slots } = *copies;
-        let plan = Plan { before, all: self.count, entries, private, slots, threads };
+    pub(super) unsafe fn carry_out(self, before: usize, copies: &PageCopies, threads: Threads) -> ! {
+        let PageCopies { entries, private, slots } = *copies;
+        let plan = RestorePlan { before, all: self.count, entries, private, slots, threads };
         // SAFETY: the plan's place in scratch memory is aligned and free.
         unsafe { self.plan.write(plan) };
         let (stack, len) = area::part(area::STACK);
@@ -115,8 +115,8 @@ impl Planner {
 
 #[allow(clippy::multiple_unsafe_ops_per_block, reason = "one promise of the caller for all of it")]
 extern "C" fn carry_out(plan: *mut c_void) -> ! {
-    let plan: *const Plan = plan.cast_const().cast();
-    let steps: *const Step = plan.cast::<u8>().wrapping_add(FIRST).cast();
+    let plan: *const RestorePlan = plan.cast_const().cast();
+    let steps: *const RestoreStep = plan.cast::<u8>().wrapping_add(FIRST).cast();
     // SAFETY: `Planner::carry_out` has written the plan, and its caller promises the rest. No function is
     // called from here on but those that are part of this one: the pages of other functions' data come and
     // go.
@@ -220,7 +220,7 @@ extern "C" fn go_on(thread: *mut c_void) -> ! {
 /// As for [`carry_out`].
 #[allow(clippy::multiple_unsafe_ops_per_block, reason = "one promise of the caller for all of it")]
 #[inline(always)]
-unsafe fn make(step: *const Step) {
+unsafe fn make(step: *const RestoreStep) {
     // SAFETY: as the caller promises.
     unsafe {
         let result = kernel::raw((*step).number, (&raw const (*step).arguments).read());

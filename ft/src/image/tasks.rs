@@ -1,6 +1,6 @@
 //! What the kernel says of the threads of this process, asked without allocating.
 
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 
 /// The system's number of the calling thread.
 pub(super) fn own_number() -> u32 {
@@ -8,7 +8,7 @@ pub(super) fn own_number() -> u32 {
     unsafe { kernel::raw(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
-fn open(path: &[u8]) -> Result<usize, Failure> {
+fn open(path: &[u8]) -> Result<usize, SyscallFailure> {
     let flags = kernel::bits(libc::O_RDONLY | libc::O_CLOEXEC);
     let what = [kernel::bits(libc::AT_FDCWD), path.as_ptr().expose_provenance(), flags, 0, 0, 0];
     // SAFETY: callers give bytes that end with a zero.
@@ -21,12 +21,12 @@ fn close(file: usize) {
 }
 
 /// Calls `each` with the number of each thread of this process, without allocating.
-pub(super) fn each_thread(each: &mut dyn FnMut(u32)) -> Result<(), Failure> {
+pub(super) fn each_thread(each: &mut dyn FnMut(u32)) -> Result<(), SyscallFailure> {
     each_number(b"/proc/self/task\0", &mut |number, _| each(number))
 }
 
 /// Calls `each` with each descriptor of this process, without allocating.
-pub(super) fn each_descriptor(each: &mut dyn FnMut(u32)) -> Result<(), Failure> {
+pub(super) fn each_descriptor(each: &mut dyn FnMut(u32)) -> Result<(), SyscallFailure> {
     let mut unless_ours = |number: u32, list| {
         if number as usize != list {
             each(number);
@@ -36,7 +36,7 @@ pub(super) fn each_descriptor(each: &mut dyn FnMut(u32)) -> Result<(), Failure> 
 }
 
 /// Calls `each` with each name in a directory that is a number, and the descriptor by which it is read.
-fn each_number(directory: &[u8], each: &mut dyn FnMut(u32, usize)) -> Result<(), Failure> {
+fn each_number(directory: &[u8], each: &mut dyn FnMut(u32, usize)) -> Result<(), SyscallFailure> {
     let directory = open(directory)?;
     let mut list = [0u64; 512];
     let result = loop {
@@ -93,7 +93,7 @@ pub(super) fn is_of_the_runtime(tid: u32) -> bool {
     let file = match open(&path_of(tid, b"comm\0")) {
         Ok(file) => file,
         // It has ended.
-        Err(Failure(libc::ENOENT | libc::ESRCH)) => return true,
+        Err(SyscallFailure(libc::ENOENT | libc::ESRCH)) => return true,
         // One of the runtime does not stop, and so there is no image: better than one without a thread.
         Err(_) => return false,
     };
@@ -106,15 +106,15 @@ pub(super) fn is_of_the_runtime(tid: u32) -> bool {
 }
 
 /// The beginning of `/proc/self/task/TID/status`.
-pub(super) struct Status {
+pub(super) struct TaskStatus {
     text: [u8; 4096],
     len: usize,
 }
 
-impl Status {
-    pub(super) fn of(tid: u32) -> Option<Status> {
+impl TaskStatus {
+    pub(super) fn of(tid: u32) -> Option<TaskStatus> {
         let file = open(&path_of(tid, b"status\0")).ok()?;
-        let mut status = Status { text: [0; 4096], len: 0 };
+        let mut status = TaskStatus { text: [0; 4096], len: 0 };
         let what = [file, (&raw mut status.text).expose_provenance(), status.text.len(), 0, 0, 0];
         // SAFETY: the kernel writes at most as many bytes.
         let read = unsafe { kernel::call(libc::SYS_read, what) };
@@ -166,12 +166,12 @@ mod tests {
             let _ = is_over.recv();
         };
         let thread = std::thread::Builder::new().name("deaf one".into()).spawn(body).unwrap();
-        let deaf = Status::of(is_ready.recv().unwrap()).unwrap();
+        let deaf = TaskStatus::of(is_ready.recv().unwrap()).unwrap();
         assert!([1, libc::SIGUSR1, libc::SIGRTMAX()].into_iter().all(|signal| deaf.blocks(signal)));
         assert_eq!(deaf.name(), b"deaf one");
-        let own = Status::of(own_number()).unwrap();
+        let own = TaskStatus::of(own_number()).unwrap();
         assert!(!own.blocks(libc::SIGUSR1), "this one blocks none");
-        assert!(Status::of(u32::MAX).is_none());
+        assert!(TaskStatus::of(u32::MAX).is_none());
         drop(end);
         thread.join().unwrap();
     }

@@ -1,8 +1,8 @@
 //! What the kernel knows of a thread, and the thread's own memory does not say.
 
-use super::context::Context;
+use super::context::SavedContext;
 use super::description::Record;
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const ARCH_SET_FS: usize = 0x1002;
@@ -48,14 +48,14 @@ impl Thread {
     }
 
     /// The calling thread.
-    pub(super) fn current() -> Result<Thread, Failure> {
+    pub(super) fn current() -> Result<Thread, SyscallFailure> {
         Thread::learn();
         Thread::in_handler(0)
     }
 
     /// The calling thread, which is in the handler of a signal for which the kernel has put `frame` on its
     /// stack.
-    pub(super) fn in_handler(frame: u64) -> Result<Thread, Failure> {
+    pub(super) fn in_handler(frame: u64) -> Result<Thread, SyscallFailure> {
         let mut thread = Thread { frame, ..Thread::default() };
         let name = (&raw mut thread.name).expose_provenance();
         let mut head_len = 0u64;
@@ -81,8 +81,8 @@ impl Thread {
         Ok(thread)
     }
 
-    pub(super) fn set_context(&mut self, context: &Context) {
-        // As `Context` lies in memory.
+    pub(super) fn set_context(&mut self, context: &SavedContext) {
+        // As `SavedContext` lies in memory.
         self.context = [context.stack, u64::from(context.mxcsr) | u64::from(context.fcw) << 32];
     }
 
@@ -151,7 +151,7 @@ impl Thread {
 
 /// Where a thread goes on that took the image.
 #[inline(always)]
-pub(super) fn context_of(at: *const Thread) -> *const Context {
+pub(super) fn context_of(at: *const Thread) -> *const SavedContext {
     at.cast::<u8>().wrapping_add(std::mem::offset_of!(Thread, context)).cast()
 }
 
@@ -168,7 +168,7 @@ pub(super) unsafe fn frame_of(at: *const Thread) -> u64 {
 
 /// Ends what the C library has registered for the calling thread: the kernel must not write there while the
 /// memory is replaced.
-pub(super) fn end_rseq() -> Result<(), Failure> {
+pub(super) fn end_rseq() -> Result<(), SyscallFailure> {
     let [area, len] = Thread::current()?.rseq.map(|word| word as usize);
     if area != 0 {
         // SAFETY: the call ends a registration.

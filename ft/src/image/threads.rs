@@ -10,9 +10,9 @@
 
 use super::Refusal;
 use super::area;
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 use super::maps;
-use super::tasks::{Status, each_thread, is_of_the_runtime, own_number};
+use super::tasks::{TaskStatus, each_thread, is_of_the_runtime, own_number};
 use super::thread::Thread;
 use std::ops::Range;
 use std::sync::Once;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Most threads that are stopped.
 pub(super) const MOST: usize = 256;
 /// How long stopping may take.
-const PATIENCE: u64 = 100_000_000;
+const TIMEOUT: u64 = 100_000_000;
 /// How long a thread that was in the dynamic linker is left alone, and the stopping thread waits for answers.
 const PAUSE: i64 = 50_000;
 
@@ -171,10 +171,10 @@ pub(super) fn stop_others() -> Result<Stopped, Refusal> {
         if all_stopped {
             return Ok(Stopped { any: count() > 0 });
         }
-        if now().wrapping_sub(begun) > PATIENCE {
+        if now().wrapping_sub(begun) > TIMEOUT {
             let deaf = deaf_thread();
             give_up();
-            return Err(reluctance(deaf.as_ref().map(Status::name)));
+            return Err(reluctance(deaf.as_ref().map(TaskStatus::name)));
         }
         pause();
     }
@@ -196,20 +196,20 @@ fn reluctance(deaf: Option<&[u8]>) -> Refusal {
 }
 
 /// Of a thread that was asked to stop and has not, because it blocks the signal: what the kernel says of it.
-fn deaf_thread() -> Option<Status> {
+fn deaf_thread() -> Option<TaskStatus> {
     (0..count()).find_map(|i| {
         // SAFETY: an entry of the table; its words are atomic.
         let state = unsafe { &(*entry(i)).state };
         // SAFETY: likewise.
         let tid = unsafe { &(*entry(i)).tid };
         let is_asked = state.load(Ordering::Acquire) & STATE == ASKED;
-        let status = is_asked.then(|| Status::of(tid.load(Ordering::Relaxed))).flatten()?;
+        let status = is_asked.then(|| TaskStatus::of(tid.load(Ordering::Relaxed))).flatten()?;
         status.blocks(signal()).then_some(status)
     })
 }
 
 /// Whether the program has another thread than this one.
-fn has_others() -> Result<bool, Failure> {
+fn has_others() -> Result<bool, SyscallFailure> {
     let (me, mut any) = (own_number(), false);
     each_thread(&mut |tid| any |= tid != me && !is_of_the_runtime(tid))?;
     Ok(any)
@@ -281,7 +281,7 @@ fn place_of(tid: u32) -> Option<usize> {
 }
 
 /// Notes where the code of the dynamic linker is.
-fn note_ranges() -> Result<(), Failure> {
+fn note_ranges() -> Result<(), SyscallFailure> {
     let mut count = 0;
     let mut ranges = [const { 0..0 }; MOST_RANGES];
     for mapping in maps::parse(maps::read()?) {

@@ -6,7 +6,7 @@
 //! only of mappings that were under protection at the last scan, and only if what was scanned then was
 //! committed: after a checkpoint that was left out all pages are compared once.
 
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 use super::maps::Mapping;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -76,20 +76,20 @@ impl Tracking {
     }
 
     /// From now on the kernel remembers which pages of the mapping are written, beginning with all.
-    pub(super) fn begin(&self, mapping: &Mapping<'_>) -> Result<(), Failure> {
-        let Some(fd) = &self.fd else { return Err(Failure(libc::ENOSYS)) };
+    pub(super) fn begin(&self, mapping: &Mapping<'_>) -> Result<(), SyscallFailure> {
+        let Some(fd) = &self.fd else { return Err(SyscallFailure(libc::ENOSYS)) };
         let (start, len) = (mapping.start as u64, mapping.range().len() as u64);
         let mut what = Register { start, len, mode: MODE_WP, ioctls: 0 };
         control(fd, UFFDIO_REGISTER, (&raw mut what).expose_provenance())
     }
 }
 
-fn shake_hands(fd: &OwnedFd) -> Result<(), Failure> {
+fn shake_hands(fd: &OwnedFd) -> Result<(), SyscallFailure> {
     let mut what = Handshake { api: API, features: FEATURES, ioctls: 0 };
     control(fd, UFFDIO_API, (&raw mut what).expose_provenance())
 }
 
-fn control(fd: &OwnedFd, number: usize, what: usize) -> Result<(), Failure> {
+fn control(fd: &OwnedFd, number: usize, what: usize) -> Result<(), SyscallFailure> {
     let fd = usize::try_from(fd.as_raw_fd()).unwrap_or(usize::MAX);
     // SAFETY: callers give the structure that belongs to the number.
     unsafe { kernel::call(libc::SYS_ioctl, [fd, number, what, 0, 0, 0]) }.map(drop)

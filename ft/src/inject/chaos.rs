@@ -1,6 +1,6 @@
 //! Random failures.
 
-use super::{Act, Injection, Point, When};
+use super::{InjectedAction, Injection, Point, When};
 use crate::random::SplitMix64;
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ fn draw(random: &mut SplitMix64, ranks: u32) -> Injection {
     let (point, seldom) = POINTS[below(random, POINTS.len())];
     let time = Duration::from_millis(1 + random.below(50));
     let act = match random.below(6) {
-        0 => Act::Stop(time),
-        1 => Act::Delay(time),
-        _ => Act::Kill,
+        0 => InjectedAction::Stop(time),
+        1 => InjectedAction::Delay(time),
+        _ => InjectedAction::Kill,
     };
     let all = random.below(4) == 0;
     let rank = u32::try_from(random.below(u64::from(ranks.max(1)))).unwrap_or(0);

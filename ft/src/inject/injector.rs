@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What happens to a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum InjectedAction {
     /// It dies of SIGKILL.
     Kill,
     /// It stops by SIGSTOP, and goes on after so long.
@@ -19,20 +19,20 @@ pub enum Act {
     Delay(Duration),
 }
 
-impl Act {
+impl InjectedAction {
     pub(super) fn verb(self) -> &'static str {
         match self {
-            Act::Kill => "kill",
-            Act::Stop(_) => "stop",
-            Act::Delay(_) => "delay",
+            InjectedAction::Kill => "kill",
+            InjectedAction::Stop(_) => "stop",
+            InjectedAction::Delay(_) => "delay",
         }
     }
 
     pub(super) fn write_time(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, time) = match self {
-            Act::Kill => return Ok(()),
-            Act::Stop(time) => (" for ", time),
-            Act::Delay(time) => (" by ", time),
+            InjectedAction::Kill => return Ok(()),
+            InjectedAction::Stop(time) => (" for ", time),
+            InjectedAction::Delay(time) => (" by ", time),
         };
         f.write_str(word)?;
         time::write(f, time)
@@ -41,9 +41,9 @@ impl Act {
     /// Of two things at a time, the graver happens.
     fn gravity(self) -> u8 {
         match self {
-            Act::Kill => 2,
-            Act::Stop(_) => 1,
-            Act::Delay(_) => 0,
+            InjectedAction::Kill => 2,
+            InjectedAction::Stop(_) => 1,
+            InjectedAction::Delay(_) => 0,
         }
     }
 }
@@ -51,33 +51,33 @@ impl Act {
 /// The injections of one rank in one incarnation, and how often it has passed their points.
 #[derive(Clone, Debug, Default)]
 pub struct Injector {
-    armed: Vec<Armed>,
+    scheduled: Vec<ScheduledInjection>,
 }
 
 #[derive(Clone, Debug)]
-struct Armed {
+struct ScheduledInjection {
     point: Point,
-    act: Act,
-    fuse: Fuse,
+    act: InjectedAction,
+    trigger: Trigger,
 }
 
 #[derive(Clone, Debug)]
-enum Fuse {
+enum Trigger {
     /// How often the point is passed before and including the time that is meant; none when that is over.
     Countdown(Option<NonZeroU64>),
     Chance(f64, SplitMix64),
 }
 
-impl Fuse {
+impl Trigger {
     /// Counts one time that the point is passed.
-    fn burns_out(&mut self) -> bool {
+    fn fires(&mut self) -> bool {
         match self {
-            Fuse::Countdown(left) => {
+            Trigger::Countdown(left) => {
                 let was_last = *left == Some(NonZeroU64::MIN);
                 *left = left.and_then(|number| NonZeroU64::new(number.get() - 1));
                 was_last
             }
-            Fuse::Chance(probability, random) => random.happens(*probability),
+            Trigger::Chance(probability, random) => random.happens(*probability),
         }
     }
 }
@@ -89,28 +89,28 @@ impl Injector {
             of.rank.is_none_or(|named| named == rank)
                 && of.incarnation.is_none_or(|named| named == incarnation)
         };
-        let arm = |(number, of): (u64, &Injection)| {
-            let fuse = match of.when {
-                When::Time(number) => Fuse::Countdown(Some(number)),
+        let schedule = |(number, of): (u64, &Injection)| {
+            let trigger = match of.when {
+                When::Time(number) => Trigger::Countdown(Some(number)),
                 When::Randomly { probability, seed } => {
                     let uses = [number, u64::from(rank), incarnation.0];
-                    Fuse::Chance(probability, SplitMix64::of(seed, &uses))
+                    Trigger::Chance(probability, SplitMix64::of(seed, &uses))
                 }
             };
-            Armed { point: of.point, act: of.act, fuse }
+            ScheduledInjection { point: of.point, act: of.act, trigger }
         };
-        Injector { armed: (0..).zip(injections).filter(|(_, of)| meant(of)).map(arm).collect() }
+        Injector { scheduled: (0..).zip(injections).filter(|(_, of)| meant(of)).map(schedule).collect() }
     }
 
     /// Whether nothing can happen to this rank.
     pub fn is_empty(&self) -> bool {
-        self.armed.is_empty()
+        self.scheduled.is_empty()
     }
 
     /// The rank is at a point. What happens to it there, if anything.
-    pub fn at(&mut self, point: Point) -> Option<Act> {
-        let here = self.armed.iter_mut().filter(|armed| armed.point == point);
-        let due = here.filter_map(|armed| armed.fuse.burns_out().then_some(armed.act));
+    pub fn at(&mut self, point: Point) -> Option<InjectedAction> {
+        let here = self.scheduled.iter_mut().filter(|scheduled| scheduled.point == point);
+        let due = here.filter_map(|scheduled| scheduled.trigger.fires().then_some(scheduled.act));
         due.reduce(|one, other| if other.gravity() > one.gravity() { other } else { one })
     }
 }

@@ -1,7 +1,7 @@
 //! Reads injections.
 
 use super::point::POINTS;
-use super::{Act, Injection, Point, When};
+use super::{InjectedAction, Injection, Point, When};
 use crate::{Incarnation, time};
 use std::fmt;
 use std::num::NonZeroU64;
@@ -9,14 +9,14 @@ use std::str::FromStr;
 
 /// A text that is no injection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct InvalidInjection {
     text: String,
     /// The word where it went wrong; none at the end.
     at: Option<String>,
     expected: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for InvalidInjection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "'{}': expected {}", self.text, self.expected)?;
         match &self.at {
@@ -26,13 +26,13 @@ impl fmt::Display for Wrong {
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for InvalidInjection {}
 
 /// Reads one injection, such as `kill rank 2 at barrier 17 after flush`.
-pub fn parse(text: &str) -> Result<Injection, Wrong> {
+pub fn parse(text: &str) -> Result<Injection, InvalidInjection> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut reader = Reader { words: &words };
-    reader.injection().map_err(|expected| Wrong {
+    reader.injection().map_err(|expected| InvalidInjection {
         text: words.join(" "),
         at: reader.words.first().map(|word| (*word).to_owned()),
         expected,
@@ -40,7 +40,7 @@ pub fn parse(text: &str) -> Result<Injection, Wrong> {
 }
 
 /// Reads several injections with semicolons between them. An empty text has none.
-pub fn parse_list(text: &str) -> Result<Vec<Injection>, Wrong> {
+pub fn parse_list(text: &str) -> Result<Vec<Injection>, InvalidInjection> {
     let texts = text.split(';').filter(|text| !text.trim().is_empty());
     texts.map(parse).collect()
 }
@@ -57,9 +57,9 @@ impl<'a> Reader<'a> {
         let verb = self.one_of(&["kill", "stop", "delay"])?;
         let rank = self.who()?;
         let act = match verb {
-            "kill" => Act::Kill,
-            "stop" => Act::Stop(self.time("for")?),
-            _ => Act::Delay(self.time("by")?),
+            "kill" => InjectedAction::Kill,
+            "stop" => InjectedAction::Stop(self.time("for")?),
+            _ => InjectedAction::Delay(self.time("by")?),
         };
         self.one_of(&["at"])?;
         let (point, number) = self.point()?;

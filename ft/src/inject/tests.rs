@@ -108,7 +108,7 @@ fn a_rank_dies_the_time_that_is_named_and_only_in_its_incarnation() {
     assert_eq!([deaths(1, 0), deaths(0, 0), deaths(1, 1)], [1, 0, 0]);
     let mut injector = Injector::new(&injections, 1, Incarnation(0));
     let acts: Vec<_> = (1..=4).map(|_| injector.at(Point::BarrierFlush)).collect();
-    assert_eq!(acts, [None, None, Some(Act::Kill), None]);
+    assert_eq!(acts, [None, None, Some(InjectedAction::Kill), None]);
     assert!(Injector::new(&injections, 0, Incarnation(0)).is_empty());
 }
 
@@ -117,7 +117,7 @@ fn of_two_things_at_a_time_the_graver_happens() {
     let injections =
         parse_list("delay rank 0 by 1s at fetch 2; kill rank 0 at fetch 2; stop rank 0 for 1s at fetch 2");
     let mut injector = Injector::new(&injections.unwrap(), 0, Incarnation(0));
-    assert_eq!([injector.at(Point::Fetch), injector.at(Point::Fetch)], [None, Some(Act::Kill)]);
+    assert_eq!([injector.at(Point::Fetch), injector.at(Point::Fetch)], [None, Some(InjectedAction::Kill)]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn chaos_is_what_its_text_says_and_fits_the_job() {
         assert_eq!(injections, chaos(seed, 4));
         assert_eq!(parse_list(&list(&injections)).unwrap(), injections);
         assert!(injections.iter().all(|injection| injection.check(4).is_ok()));
-        kills += injections.iter().filter(|injection| injection.act == Act::Kill).count();
+        kills += injections.iter().filter(|injection| injection.act == InjectedAction::Kill).count();
     }
     assert!(kills > 400, "{kills}");
     assert_ne!(chaos(1, 4), chaos(2, 4));

@@ -6,13 +6,13 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-fn policy(text: &str) -> Policy {
+fn policy(text: &str) -> IntervalPolicy {
     text.parse().unwrap()
 }
 
 /// A job under `auto` that has taken checkpoints of these costs, the newest of which ended now.
 fn after(costs: &[Duration], mtbf: Duration) -> (Interval, Duration) {
-    let mut interval = Interval::new(Policy::Auto, mtbf);
+    let mut interval = Interval::new(IntervalPolicy::Auto, mtbf);
     let mut now = Duration::ZERO;
     for cost in costs {
         now += Duration::from_secs(1000);
@@ -37,7 +37,7 @@ fn policies_are_read_and_written_back() {
     for text in ["auto", "every=1", "every=100", "seconds=30", "seconds=0.5"] {
         assert_eq!(policy(text).to_string(), text);
     }
-    assert_eq!(Policy::default(), Policy::Auto);
+    assert_eq!(IntervalPolicy::default(), IntervalPolicy::Auto);
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn a_wrong_policy_is_refused_with_what_to_give() {
         ("seconds=0", "seconds=0: give a number of seconds above 0, as in seconds=30 or seconds=0.5"),
         ("seconds=nan", "seconds=nan: give a number of seconds above 0, as in seconds=30 or seconds=0.5"),
     ] {
-        assert_eq!(text.parse::<Policy>().unwrap_err().to_string(), said);
+        assert_eq!(text.parse::<IntervalPolicy>().unwrap_err().to_string(), said);
     }
-    assert!("auto=1".parse::<Policy>().is_err());
+    assert!("auto=1".parse::<IntervalPolicy>().is_err());
     assert_eq!(parse_mtbf("5m"), Ok(Duration::from_secs(300)));
     assert_eq!(parse_mtbf("0s"), Err(NoMtbf::Zero));
     assert!(parse_mtbf("often").is_err());
@@ -112,7 +112,7 @@ fn checkpoints_are_never_so_near_that_they_cost_more_than_their_share() {
 
 #[test]
 fn extreme_values_do_no_harm() {
-    let mut interval = Interval::new(Policy::Auto, Duration::MAX);
+    let mut interval = Interval::new(IntervalPolicy::Auto, Duration::MAX);
     for _ in 0..4 {
         interval.took(Duration::MAX, Duration::MAX, u64::MAX);
         assert!(!interval.due(Duration::ZERO, 0));

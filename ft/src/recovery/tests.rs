@@ -15,7 +15,7 @@ fn rank(base: Base, marks: [Option<Mark>; 2]) -> RankStores {
 }
 
 fn found(ranks: &[RankStores]) -> Result<Base, Unrecoverable> {
-    plan(ranks, Known::Nothing).map(|plan| plan.base)
+    plan(ranks, KnownRestart::Nothing).map(|plan| plan.base)
 }
 
 #[test]
@@ -36,11 +36,11 @@ fn a_mark_of_another_incarnation_counts_for_nothing() {
 fn without_a_mark_the_job_begins_anew() {
     let plan = plan(
         &[rank(base(0, 0), [None; 2]), rank(base(0, 0), [None, mark(0, 1)])],
-        Known::Started(base(0, 0)),
+        KnownRestart::Started(base(0, 0)),
     )
     .unwrap();
-    let bases = [0, 1].map(|rank| Step::WriteBase { rank, host: 0, base: base(1, 0) });
-    assert_eq!(plan.steps, [bases[0], bases[1], Step::Start { base: base(1, 0) }]);
+    let bases = [0, 1].map(|rank| RecoveryAction::WriteBase { rank, host: 0, base: base(1, 0) });
+    assert_eq!(plan.steps, [bases[0], bases[1], RecoveryAction::Start { base: base(1, 0) }]);
 }
 
 #[test]
@@ -58,17 +58,17 @@ fn a_half_written_commit_is_completed_before_any_base_record_is_written() {
     let have = Survivor { host: 1, marks: [mark(0, 2), mark(0, 1)], base: base(0, 0) };
     let torn = Survivor { host: 0, marks: [None, mark(0, 1)], base: base(0, 0) };
     let ranks = [RankStores { survivors: vec![torn, have], holders: vec![0, 2] }];
-    let copy = |to| Step::Copy { rank: 0, from: 1, to, mark: mark(0, 2).unwrap() };
-    let record = |host| Step::WriteBase { rank: 0, host, base: base(1, 2) };
-    let steps = [copy(0), copy(2), record(0), record(2), Step::Start { base: base(1, 2) }];
-    assert_eq!(plan(&ranks, Known::Started(base(0, 0))).unwrap().steps, steps);
+    let copy = |to| RecoveryAction::Copy { rank: 0, from: 1, to, mark: mark(0, 2).unwrap() };
+    let record = |host| RecoveryAction::WriteBase { rank: 0, host, base: base(1, 2) };
+    let steps = [copy(0), copy(2), record(0), record(2), RecoveryAction::Start { base: base(1, 2) }];
+    assert_eq!(plan(&ranks, KnownRestart::Started(base(0, 0))).unwrap().steps, steps);
 }
 
 #[test]
 fn a_coordinator_that_finds_base_records_at_some_stores_first_writes_the_others() {
     let ranks = [rank(base(3, 4), [mark(2, 4), None]), rank(base(2, 3), [mark(2, 4), mark(1, 3)])];
-    let plan = plan(&ranks, Known::Nothing).unwrap();
-    let record = |rank, base| Step::WriteBase { rank, host: 0, base };
+    let plan = plan(&ranks, KnownRestart::Nothing).unwrap();
+    let record = |rank, base| RecoveryAction::WriteBase { rank, host: 0, base };
     assert_eq!(plan.steps[..2], [record(1, base(3, 4)), record(0, base(4, 4))]);
     assert_eq!(plan.base, base(4, 4));
 }
@@ -78,27 +78,27 @@ fn stores_of_a_host_that_was_left_out_are_not_taken_for_the_newest() {
     let stale = rank(base(1, 0), [mark(1, 4), mark(1, 5)]);
     let only_stale = |known| plan(std::slice::from_ref(&stale), known).map(|plan| plan.base);
     let lost = Unrecoverable::Lost { rank: 0, epoch: Epoch(5) };
-    assert_eq!(only_stale(Known::Started(base(2, 5))), Err(lost), "ranks ran on from 5");
-    assert_eq!(only_stale(Known::Begun(base(2, 5))), Ok(base(3, 5)), "nobody ran on from 5");
+    assert_eq!(only_stale(KnownRestart::Started(base(2, 5))), Err(lost), "ranks ran on from 5");
+    assert_eq!(only_stale(KnownRestart::Begun(base(2, 5))), Ok(base(3, 5)), "nobody ran on from 5");
     let mut ranks = [rank(base(2, 5), [mark(2, 6), mark(2, 7)])];
     ranks[0].survivors.push(Survivor { host: 1, ..stale.survivors[0] });
     ranks[0].holders.push(1);
-    let copy = Step::Copy { rank: 0, from: 0, to: 1, mark: mark(2, 7).unwrap() };
-    assert_eq!(plan(&ranks, Known::Started(base(2, 5))).unwrap().steps[0], copy);
+    let copy = RecoveryAction::Copy { rank: 0, from: 0, to: 1, mark: mark(2, 7).unwrap() };
+    assert_eq!(plan(&ranks, KnownRestart::Started(base(2, 5))).unwrap().steps[0], copy);
 }
 
 #[test]
 fn a_coordinator_knows_what_it_has_begun_and_started() {
-    let mut known = Known::default();
-    let record = |base| Step::WriteBase { rank: 0, host: 0, base };
+    let mut known = KnownRestart::default();
+    let record = |base| RecoveryAction::WriteBase { rank: 0, host: 0, base };
     known.begin(&record(base(1, 5)));
-    assert_eq!(known, Known::Begun(base(1, 5)));
-    known.begin(&Step::Start { base: base(1, 5) });
-    known.begin(&Step::Copy { rank: 0, from: 0, to: 1, mark: mark(1, 6).unwrap() });
+    assert_eq!(known, KnownRestart::Begun(base(1, 5)));
+    known.begin(&RecoveryAction::Start { base: base(1, 5) });
+    known.begin(&RecoveryAction::Copy { rank: 0, from: 0, to: 1, mark: mark(1, 6).unwrap() });
     known.begin(&record(base(1, 5)));
-    assert_eq!(known, Known::Started(base(1, 5)));
+    assert_eq!(known, KnownRestart::Started(base(1, 5)));
     known.begin(&record(base(2, 6)));
-    assert_eq!(known, Known::Begun(base(2, 6)));
+    assert_eq!(known, KnownRestart::Begun(base(2, 6)));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use super::RankStore;
 use super::geometry::{DESCRIPTION, ENTRY, PAGE};
 use super::header::MARK_LEN;
-use super::staged::Written;
+use super::staged::UnmarkedEpoch;
 use crate::Epoch;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::io;
@@ -18,7 +18,7 @@ const MOST: u32 = 256;
 
 /// Bytes of the file that lie one behind the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct FileRange {
     /// Where in the file.
     pub offset: u64,
     /// Where in the memory of this process. They stay until the store is changed.
@@ -29,24 +29,24 @@ pub struct Piece {
 
 /// A copy that this process holds for the rank of another host: memory that is written from there.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldCopy {
     file: OwnedFd,
     mapping: MmapRaw,
 }
 
-impl Held {
+impl HeldCopy {
     /// Maps the copy.
     ///
     /// # Errors
     /// The file is no store, or there is no address space left.
-    pub fn open(file: OwnedFd) -> io::Result<Held> {
+    pub fn open(file: OwnedFd) -> io::Result<HeldCopy> {
         let len = RankStore::len_of(file.as_fd())?;
         let mapping = MmapOptions::new().len(len).no_reserve_swap().map_raw(&file);
         let mapping = mapping.map_err(|error| super::rank::no_room(len, error))?;
         // Of no use to who looks at a core file, and large; a child is no rank.
         let _ = mapping.advise(Advice::DontDump);
         let _ = mapping.advise(Advice::DontFork);
-        Ok(Held { file, mapping })
+        Ok(HeldCopy { file, mapping })
     }
 
     /// The file.
@@ -76,9 +76,9 @@ impl RankStore {
     pub fn changes<E>(
         &mut self,
         has_nothing: bool,
-        mut send: impl FnMut(Piece) -> Result<(), E>,
+        mut send: impl FnMut(FileRange) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Some(Written { described, entries, .. }) = self.written else { return Ok(()) };
+        let Some(UnmarkedEpoch { described, entries, .. }) = self.written else { return Ok(()) };
         send(self.mark_piece())?;
         for run in self.slots().staged_runs(has_nothing, MOST) {
             send(self.slots_piece(&run))?;
@@ -89,7 +89,7 @@ impl RankStore {
     }
 
     /// The mark of the epoch that is staged, as it is now: none, or one that was [written](Self::mark).
-    pub fn mark_piece(&self) -> Piece {
+    pub fn mark_piece(&self) -> FileRange {
         self.piece(super::header::mark_at(self.staged_epoch().0 % 2), MARK_LEN)
     }
 
@@ -97,7 +97,7 @@ impl RankStore {
         self.epoch().next()
     }
 
-    fn slots_piece(&self, run: &Range<u32>) -> Piece {
+    fn slots_piece(&self, run: &Range<u32>) -> FileRange {
         let page = |slot: u32| u64::from(slot) * PAGE as u64;
         self.piece(self.geometry.slots_at() + page(run.start), page(run.end - run.start))
     }
@@ -105,7 +105,7 @@ impl RankStore {
     fn send_range<E>(
         &self,
         range: Range<u64>,
-        send: &mut impl FnMut(Piece) -> Result<(), E>,
+        send: &mut impl FnMut(FileRange) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut at = range.start;
         while at < range.end {
@@ -116,8 +116,8 @@ impl RankStore {
         Ok(())
     }
 
-    fn piece(&self, offset: u64, len: u64) -> Piece {
-        Piece { offset, bytes: self.at(offset), len: usize::try_from(len).unwrap_or(0) }
+    fn piece(&self, offset: u64, len: u64) -> FileRange {
+        FileRange { offset, bytes: self.at(offset), len: usize::try_from(len).unwrap_or(0) }
     }
 }
 

@@ -31,11 +31,11 @@ mod header;
 mod rank;
 mod staged;
 
-pub use copies::{Held, Piece};
+pub use copies::{FileRange, HeldCopy};
 pub use extents::HEADER;
 pub use geometry::{Geometry, PAGE};
 pub use rank::{Entry, Key, Pages, RankStore};
-pub use staged::{Staged, Unsaved, Written};
+pub use staged::{Staged, UnmarkedEpoch, Unsaved};
 
 use crate::{Base, Epoch, Mark};
 use header::Header;

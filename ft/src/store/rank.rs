@@ -2,7 +2,7 @@
 
 use super::geometry::{DESCRIPTION, ENTRY, Geometry, PAGE};
 use super::header::{Header, Marked};
-use super::staged::{Staged, Written};
+use super::staged::{Staged, UnmarkedEpoch};
 use crate::slots::Slots;
 use crate::{Base, Epoch, Incarnation, Mark};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -83,7 +83,7 @@ pub struct RankStore {
     epoch: Epoch,
     /// Words of the bit maps that have ever said that a slot is used.
     pub(super) used_words: usize,
-    pub(super) written: Option<Written>,
+    pub(super) written: Option<UnmarkedEpoch>,
 }
 
 // SAFETY: the pointer is that of a mapping of the process; a store is used through one `&mut` at a time.
@@ -273,7 +273,7 @@ impl RankStore {
     ///
     /// # Errors
     /// The store is on a disk that did not take it.
-    pub fn wrote(&mut self, written: Written) -> io::Result<()> {
+    pub fn wrote(&mut self, written: UnmarkedEpoch) -> io::Result<()> {
         self.sync()?;
         self.written = Some(written);
         Ok(())
@@ -293,7 +293,7 @@ impl RankStore {
     /// The store is on a disk that did not take the mark.
     pub fn mark(&mut self, outputs: [u64; 2], barrier: u64) -> io::Result<()> {
         let mark = Mark { incarnation: self.incarnation, epoch: self.epoch.next() };
-        let Some(Written { described, entries, sum }) = self.written.take() else { return Ok(()) };
+        let Some(UnmarkedEpoch { described, entries, sum }) = self.written.take() else { return Ok(()) };
         self.header.set_mark(&Marked { mark, described, entries, sum, outputs, barrier });
         self.sync()
     }

@@ -36,7 +36,7 @@ pub struct Staged<'a> {
     copied: u64,
     /// No slot was ever written from this one on.
     unused: u32,
-    batch: Batch,
+    batch: SlotBatch,
     /// Bytes of the index that have blocks on disk.
     room: u64,
     /// What a disk has not taken.
@@ -46,7 +46,7 @@ pub struct Staged<'a> {
 /// Pages that lie one behind the other, and go into slots that do so, too, and were never written: they are
 /// written at once, which spares a page fault and a page of zeros for each.
 #[derive(Debug)]
-struct Batch {
+struct SlotBatch {
     slot: u32,
     pages: u32,
     bytes: *const u8,
@@ -88,7 +88,7 @@ impl<'a> Staged<'a> {
         let is_limited = limit < store.geometry.len();
         let used = u32::try_from(slots.used_words() * 64).unwrap_or(u32::MAX);
         let unused = if is_limited { u32::MAX } else { used };
-        let batch = Batch { slot: 0, pages: 0, bytes: ptr::null() };
+        let batch = SlotBatch { slot: 0, pages: 0, bytes: ptr::null() };
         let (next_known, count, described, copied, room, trouble) = (0, 0, 0, 0, 0, None);
         Staged {
             store,
@@ -182,19 +182,19 @@ impl<'a> Staged<'a> {
             // SAFETY: the slot is a page of the mapping that no epoch uses.
             return unsafe { ptr::copy_nonoverlapping(bytes, self.store.slot(slot), PAGE) };
         }
-        let Batch { slot: first, pages, bytes: begin } = self.batch;
+        let SlotBatch { slot: first, pages, bytes: begin } = self.batch;
         let follows = slot == first + pages && bytes == begin.wrapping_add(pages as usize * PAGE);
         if pages > 0 && pages < MOST_AT_ONCE && follows {
             self.batch.pages += 1;
             return;
         }
         self.flush();
-        self.batch = Batch { slot, pages: 1, bytes };
+        self.batch = SlotBatch { slot, pages: 1, bytes };
     }
 
     /// Sees to it that all pages so far are in the store.
     pub fn flush(&mut self) {
-        let Batch { slot, pages, bytes } = self.batch;
+        let SlotBatch { slot, pages, bytes } = self.batch;
         self.batch.pages = 0;
         let (len, to) = (pages as usize * PAGE, self.store.slot(slot));
         let offset = self.store.geometry.slots_at() + u64::from(slot) * PAGE as u64;
@@ -260,7 +260,7 @@ impl<'a> Staged<'a> {
     ///
     /// # Errors
     /// A disk did not take all of it.
-    pub fn written(mut self) -> Result<Written, Unsaved> {
+    pub fn written(mut self) -> Result<UnmarkedEpoch, Unsaved> {
         self.flush();
         if let Some(why) = self.trouble() {
             return Err(why);
@@ -274,7 +274,7 @@ impl<'a> Staged<'a> {
         let description = unsafe { std::slice::from_raw_parts(self.store.at::<u8>(index), described) };
         // SAFETY: as above.
         let entries = unsafe { std::slice::from_raw_parts(self.store.entries_at(self.epoch), count) };
-        Ok(Written { described: self.described, entries: self.count, sum: sum(description, entries) })
+        Ok(UnmarkedEpoch { described: self.described, entries: self.count, sum: sum(description, entries) })
     }
 }
 
@@ -308,7 +308,7 @@ impl Drop for Staged<'_> {
 
 /// What an epoch consists of that was written and not yet marked.
 #[derive(Clone, Copy, Debug)]
-pub struct Written {
+pub struct UnmarkedEpoch {
     pub(super) described: u64,
     pub(super) entries: u64,
     pub(super) sum: u32,

@@ -3,7 +3,7 @@
 use crate::store::{Index, Memory, Store, Write};
 use crate::world::{Crash, Cut, Host, Phase, World, Wrong, new_rank};
 use crate::{Mutant, Setup};
-use scash_ft::recovery::{Known, RankStores, Step, Survivor, Unrecoverable, plan};
+use scash_ft::recovery::{KnownRestart, RankStores, RecoveryAction, Survivor, Unrecoverable, plan};
 use scash_ft::{Base, Epoch, Mark};
 
 impl World {
@@ -42,7 +42,7 @@ impl World {
         (self.ranks, self.verdict, self.interval) = (Vec::new(), None, 0);
         match what {
             Crash::Rank => {}
-            Crash::Coordinator => self.known = Known::Nothing,
+            Crash::Coordinator => self.known = KnownRestart::Nothing,
             Crash::Host(host) => {
                 self.gone.push(host);
                 self.stores.iter_mut().for_each(|stores| stores[host as usize] = None);
@@ -66,16 +66,20 @@ impl World {
         for host in self.hosts.iter_mut().filter(|host| back && **host == Host::CutOff) {
             *host = Host::Up;
         }
-        let known = if World::is(setup, Mutant::NothingKnown) { Known::Nothing } else { self.known };
+        let known = if World::is(setup, Mutant::NothingKnown) { KnownRestart::Nothing } else { self.known };
         match plan(&self.survey(setup), known) {
             Ok(plan) => {
                 self.check_epoch(plan.base.epoch)?;
                 let mut steps = plan.steps;
                 if World::is(setup, Mutant::NoCatchingUp) {
-                    steps.retain(|step| !matches!(step, Step::WriteBase { base, .. } if *base != plan.base));
+                    steps.retain(
+                        |step| !matches!(step, RecoveryAction::WriteBase { base, .. } if *base != plan.base),
+                    );
                 }
                 if World::is(setup, Mutant::BaseRecordsFirst) {
-                    steps.sort_by_key(|step| (*step == Step::Start { base: plan.base }, is_copy(step)));
+                    steps.sort_by_key(|step| {
+                        (*step == RecoveryAction::Start { base: plan.base }, is_copy(step))
+                    });
                 }
                 steps.reverse();
                 self.phase = Phase::Recovering { steps, within: 0 };
@@ -136,14 +140,14 @@ impl World {
             steps.pop();
         }
         match step {
-            Step::Copy { rank, from, to, mark } => {
+            RecoveryAction::Copy { rank, from, to, mark } => {
                 self.copy(rank as usize, from as usize, to as usize, mark, part)
             }
-            Step::WriteBase { rank, host, base } => {
+            RecoveryAction::WriteBase { rank, host, base } => {
                 self.store(rank as usize, host as usize).base = base;
                 Ok(())
             }
-            Step::Start { base } => self.start(base, setup),
+            RecoveryAction::Start { base } => self.start(base, setup),
         }
     }
 
@@ -201,8 +205,8 @@ impl World {
     }
 }
 
-fn is_copy(step: &Step) -> bool {
-    matches!(step, Step::Copy { .. })
+fn is_copy(step: &RecoveryAction) -> bool {
+    matches!(step, RecoveryAction::Copy { .. })
 }
 
 /// A mutant: one rank's mark counts for all ranks.

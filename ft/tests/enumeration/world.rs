@@ -3,7 +3,7 @@
 use crate::rank::{At, Begin, Rank, beginning};
 use crate::store::{Index, Memory, Store};
 use crate::{Mutant, Setup};
-use scash_ft::recovery::{Known, Step};
+use scash_ft::recovery::{KnownRestart, RecoveryAction};
 use scash_ft::{Base, Epoch};
 
 /// A host of the world.
@@ -28,7 +28,7 @@ pub(crate) enum Phase {
     /// The coordinator carries out its plan: the steps that are left, the next one last, and how far it is
     /// in that.
     Recovering {
-        steps: Vec<Step>,
+        steps: Vec<RecoveryAction>,
         within: u8,
     },
     /// The job has ended.
@@ -50,7 +50,7 @@ pub(crate) struct World {
     pub(crate) base: Base,
     pub(crate) holders: Vec<Vec<u32>>,
     pub(crate) gone: Vec<u32>,
-    pub(crate) known: Known,
+    pub(crate) known: KnownRestart,
     /// Intervals of the application since the newest start.
     pub(crate) interval: u8,
     /// Whether this checkpoint is committed, once all ranks have met.
@@ -101,7 +101,7 @@ impl World {
             base: Base::default(),
             holders: Vec::new(),
             gone: Vec::new(),
-            known: Known::Started(Base::default()),
+            known: KnownRestart::Started(Base::default()),
             interval: 0,
             verdict: None,
             committed: Cut { epoch: Epoch(0), memory },

@@ -1,9 +1,9 @@
 /*
  * queue: tasks make tasks, and each rank takes the next one when it is free.
  *
- * A task is a range of numbers, whose primes are counted. A worker that takes a long range
- * gives half of it away. The queue lies in shared memory and belongs to the rank that has its lock. Ranks
- * that find it empty wait for a condition, until there is a task or no rank works any more.
+ * A task is a range of numbers, whose primes are counted. A worker that takes a long range gives half of it
+ * away. The queue lies in shared memory and belongs to the rank that has its lock. Ranks that find it empty
+ * wait for a condition, until there is a task or no rank works any more.
  */
 #include <scash.h>
 #include <stdio.h>
@@ -59,15 +59,13 @@ int main(void)
 {
     CHECK(dsm_init() == 0);
     CHECK((queue = dsm_alloc(sizeof *queue)) != NULL);
-    CHECK(dsm_locks_create(1, &lock) == 0);
-    CHECK(dsm_conditions_create(1, &changed) == 0);
+    CHECK(dsm_locks_create(1, &lock) == 0 && dsm_conditions_create(1, &changed) == 0);
     if (dsm_rank() == 0)
         *queue = (struct queue){.count = 1, .working = dsm_size(), .tasks = {{0, LIMIT}}};
     CHECK(dsm_barrier() == 0);
 
     int64_t primes = 0;
-    struct range task;
-    while (take(&task)) {
+    for (struct range task; take(&task);) {
         for (; task.to - task.from > SHORT; task.to = (task.from + task.to) / 2)
             give((struct range){(task.from + task.to) / 2, task.to});
         for (int number = task.from; number < task.to; number++)

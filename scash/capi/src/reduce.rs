@@ -6,7 +6,7 @@
 use crate::call::{call, status};
 use crate::pointers::aligned;
 use crate::types;
-use scash::{Combine, Error, Number, Result};
+use scash::{Combine, Error, NumberKind, Result};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -77,7 +77,7 @@ unsafe fn copy_in<T: Copy>(values: &[T], to: *mut T) {
 /// There are so many at `values`; all bytes of `reduction` are set.
 unsafe fn all_reduce(
     name: &str,
-    number: Number,
+    number: NumberKind,
     values: *mut u64,
     count: usize,
     reduction: MaybeUninit<dsm_reduction_t>,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn dsm_all_reduce_i64(
     reduction: MaybeUninit<dsm_reduction_t>,
 ) -> c_int {
     // SAFETY: by the caller's word; both types have 64 bits.
-    unsafe { all_reduce("dsm_all_reduce_i64", Number::I64, values.cast(), count, reduction) }
+    unsafe { all_reduce("dsm_all_reduce_i64", NumberKind::I64, values.cast(), count, reduction) }
 }
 
 /// As `dsm_all_reduce_i64`, for values of this type.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn dsm_all_reduce_u64(
     reduction: MaybeUninit<dsm_reduction_t>,
 ) -> c_int {
     // SAFETY: by the caller's word; both types have 64 bits.
-    unsafe { all_reduce("dsm_all_reduce_u64", Number::U64, values, count, reduction) }
+    unsafe { all_reduce("dsm_all_reduce_u64", NumberKind::U64, values, count, reduction) }
 }
 
 /// As `dsm_all_reduce_i64`, for values of this type.
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn dsm_all_reduce_f64(
     reduction: MaybeUninit<dsm_reduction_t>,
 ) -> c_int {
     // SAFETY: by the caller's word; both types have 64 bits.
-    unsafe { all_reduce("dsm_all_reduce_f64", Number::F64, values.cast(), count, reduction) }
+    unsafe { all_reduce("dsm_all_reduce_f64", NumberKind::F64, values.cast(), count, reduction) }
 }
 
 /// Replaces the `bytes` bytes at `value`, at most 32 KiB, by those of the rank `from`. Collective: all

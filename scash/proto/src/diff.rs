@@ -35,7 +35,7 @@
 //! a run's 24 bits too, with the offset in the low 12.
 //!
 //! # Cost
-//! `cargo run --release -p scash-proto --example diff_cost` prints nanoseconds and sizes for typical pages.
+//! `cargo run --release -p scash-bench --example diff_cost` prints nanoseconds and sizes for typical pages.
 
 mod changes;
 mod decode;

@@ -2,11 +2,11 @@
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a
 //! home owes its sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date),
-//! `collective` (allocation, homes that move), `sharing` (what is left of all this where ranks share frames).
-//! Between barriers: `objects` (which there are, and who manages them), `locks` (who has which), `served` and
-//! `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with all these);
-//! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one). At the end of
-//! some memory barriers: `checkpoint` (what ranks save, and how they come back).
+//! `collective` (allocation, homes that move), `shared_frames` (what is left of all this where ranks share
+//! frames). Between barriers: `objects` (which there are, and who manages them), `locks` (who has which),
+//! `served` and `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with
+//! all these); `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one). At
+//! the end of some memory barriers: `checkpoint` (what ranks save, and how they come back).
 
 mod activities;
 mod adapt;
@@ -35,7 +35,7 @@ mod orders;
 mod races;
 mod reduce;
 mod served;
-mod sharing;
+mod shared_frames;
 mod synchronisation;
 mod watch;
 
@@ -46,16 +46,14 @@ use adapt::Learning;
 pub use adapt::MOST_RUNS;
 use barrier::Meetings;
 use cache::Cache;
-pub use cache::Eviction;
 pub use check::Broken;
 use checkpoint::Checkpoint;
-pub use config::{AllocOptions, Config, Protocol, Sharing, Transfer};
+pub use config::{AllocOptions, Config, Eviction, Protocol, Sharing, Transfer};
 pub use counters::Counters;
 use dissemination::Dissemination;
 use home::Homes;
 pub use migrate::MIGRATE_AFTER;
-pub use objects::ObjectKind;
-pub use orders::{Collective, InUse, Input, Outcome, Output, Violation};
+pub use orders::{Collective, InUse, Input, ObjectKind, Outcome, Output, Violation};
 use std::collections::VecDeque;
 use synchronisation::Synchronisation;
 
@@ -118,7 +116,7 @@ pub struct Node {
     /// The limit on cached pages (`cache`).
     cache: Cache,
     /// What the search for data races must know (`races`).
-    epoch_of_races: races::Epoch,
+    epoch_of_races: races::RaceEpoch,
     /// What is ordered and not yet carried out.
     out: VecDeque<Output>,
     counters: Counters,
@@ -148,7 +146,7 @@ impl Node {
             sync: Synchronisation::default(),
             learning: Learning::new(&cfg),
             cache: Cache::new(cfg.cache, cfg.pages, cfg.eviction),
-            epoch_of_races: races::Epoch::new(),
+            epoch_of_races: races::RaceEpoch::new(),
             // A fault orders a few things beside the twins of a run at most: no allocation then.
             out: VecDeque::with_capacity(
                 if cfg.cache > 0 { 8 * cfg.fetch_most as usize } else { 0 } + 2 * MOST_AHEAD as usize,
@@ -200,7 +198,7 @@ impl Node {
             Input::Marked(page) => self.sync.operated.marked(page),
             Input::IsMarked { page } => self.keep_back(page),
             Input::WritesSent(to) => self.writes_sent(to),
-            Input::Testimony(from, meeting) => self.testimony(from, meeting)?,
+            Input::WriteTraces(from, meeting) => self.write_traces(from, meeting)?,
         }
         Ok(())
     }

@@ -104,14 +104,34 @@ pub(crate) use cached::{CachedPage, Gone, Hold, Look};
 pub(crate) use home::{HomePage, Tracked, Tracking, Untracked};
 pub(crate) use table::{List, PageTable};
 pub(crate) use unclaimed::UnclaimedPage;
-pub(crate) use word::Page;
-#[cfg(test)]
-use word::Word;
 pub use word::{Access, MAX_RANKS};
+use word::{Role, Word, flag};
+
+/// What this rank is to a page, with the facts that go with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Page {
+    /// This rank has not met a home of it.
+    Unclaimed(UnclaimedPage),
+    /// This rank is its home.
+    Home(HomePage),
+    /// Another rank is.
+    Copy(CachedPage),
+}
+
+impl Word {
+    /// The page's state.
+    pub(crate) fn page(self) -> Page {
+        match self.role() {
+            Role::Unclaimed => Page::Unclaimed(UnclaimedPage(self)),
+            Role::Home => Page::Home(HomePage(self)),
+            Role::Copy => Page::Copy(CachedPage(self)),
+        }
+    }
+}
 
 /// What the end of a barrier asks for at a page.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct BarrierEnd {
     /// The twin is of no use.
     pub(crate) drop_twin: bool,
     /// What was here is no good any more.
@@ -123,6 +143,63 @@ pub(crate) struct Ended {
     /// A subscription begins (or only gets another mode, if this says no).
     pub(crate) subscribed: Option<bool>,
 }
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "access {:?}", self.access())?;
+        let names = [
+            (flag::LISTED, "listed"),
+            (flag::OPEN, "open"),
+            (flag::LEASED, "on the list of leases"),
+            (flag::FETCHING, "fetching"),
+            (flag::TWIN, "twin"),
+            (flag::DIRTY, "dirty"),
+            (flag::STALE, "stale"),
+        ];
+        self.name(f, &names)?;
+        match self.page() {
+            Page::Unclaimed(page) => page.describe(f),
+            Page::Home(page) => page.describe(f),
+            Page::Copy(page) => page.describe(f),
+        }
+    }
+}
+
+impl From<Page> for Word {
+    fn from(page: Page) -> Word {
+        match page {
+            Page::Unclaimed(page) => page.0,
+            Page::Home(page) => page.0,
+            Page::Copy(page) => page.0,
+        }
+    }
+}
+
+/// Lets a page of a role be read as any page's word is.
+macro_rules! a_word {
+    ($($role:ident),*) => { $(
+        impl std::ops::Deref for $role {
+            type Target = Word;
+            fn deref(&self) -> &Word {
+                &self.0
+            }
+        }
+
+        impl From<$role> for Word {
+            fn from(page: $role) -> Word {
+                page.0
+            }
+        }
+
+        impl std::fmt::Debug for $role {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )* };
+}
+
+a_word!(UnclaimedPage, HomePage, CachedPage);
 
 #[cfg(test)]
 mod tests;

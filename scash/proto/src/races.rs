@@ -28,10 +28,10 @@ mod log;
 mod tests;
 
 use crate::diff::{Changes, PageBytes};
-use crate::wire::sync::Known;
+use crate::wire::sync::KnownIntervals;
 use crate::{Node, PAGE_SIZE, Rank};
-use compare::{Case, Writes};
-pub use log::Testimony;
+use compare::{PageWrites, Writes};
+pub use log::WriteTraces;
 use log::{Log, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ pub struct Stamp {
     /// The interval's number.
     pub number: u32,
     /// The last interval of each other rank that came before.
-    pub known: Known,
+    pub known: KnownIntervals,
 }
 
 /// What a comparison of a page with its twin has found.
@@ -104,7 +104,7 @@ impl<F: Fn(u32, &mut PageBytes)> Frames for F {
 }
 
 /// Copies of pages.
-type Copies = BTreeMap<u32, Box<PageBytes>>;
+type FrameCopies = BTreeMap<u32, Box<PageBytes>>;
 
 /// What one rank knows of writes since the last memory barrier.
 #[derive(Clone, Debug)]
@@ -119,9 +119,9 @@ pub struct Races {
     /// there before this one ends.)
     before: BTreeMap<u32, Merges>,
     /// What these hold when all have come to the barrier.
-    after: Copies,
+    after: FrameCopies,
     /// Home pages as the epoch began.
-    bases: Copies,
+    bases: FrameCopies,
     /// Home pages that were zeros as the epoch began, since nobody had touched them.
     zeros: BTreeSet<u32>,
     /// Pages that others have ever written.
@@ -141,8 +141,8 @@ impl Races {
             heard: BTreeMap::new(),
             incomplete: false,
             before: BTreeMap::new(),
-            after: Copies::new(),
-            bases: Copies::new(),
+            after: FrameCopies::new(),
+            bases: FrameCopies::new(),
             zeros: BTreeSet::new(),
             ever: BTreeSet::new(),
             lately: BTreeMap::new(),
@@ -177,13 +177,13 @@ impl Races {
         for &(page, _) in self.before.range(..node.meeting()).flat_map(|(_, pages)| pages.keys()) {
             self.after.entry(page).or_insert_with(|| copy(page, frames));
         }
-        self.log.testimonies(node, words)
+        self.log.write_traces(node, words)
     }
 
     /// Takes what a rank has to say, once the node has accepted it.
-    pub fn hear(&mut self, testimony: Testimony) {
-        self.incomplete |= testimony.lost;
-        for (page, trace) in testimony.traces {
+    pub fn hear(&mut self, write_traces: WriteTraces) {
+        self.incomplete |= write_traces.lost;
+        for (page, trace) in write_traces.traces {
             self.heard.entry(page).or_default().push(trace);
         }
     }
@@ -203,7 +203,7 @@ impl Races {
         let before = std::mem::replace(&mut self.before, later);
         for (&page, traces) in &heard {
             let zeros = node.was_zero(page) || self.zeros.contains(&page);
-            let case = Case {
+            let case = PageWrites {
                 home: node.rank(),
                 known: node.known_at_end(),
                 base: if zeros { Some(&ZEROS) } else { get(&self.bases, page) },
@@ -267,7 +267,7 @@ fn find(before: &BTreeMap<u32, Merges>, page: u32, rank: Rank) -> Option<&PageBy
     before.values().find_map(|merges| merges.get(&(page, rank))).map(|bytes| &**bytes)
 }
 
-fn get(copies: &Copies, page: u32) -> Option<&PageBytes> {
+fn get(copies: &FrameCopies, page: u32) -> Option<&PageBytes> {
     copies.get(&page).map(|bytes| &**bytes)
 }
 

@@ -18,7 +18,7 @@ pub enum Because {
 
 /// A thread in a circle of threads of which each waits for the next, and the last for the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct WaitEdge {
     /// Whose thread.
     pub rank: Rank,
     /// Which.
@@ -31,7 +31,7 @@ pub struct Link {
 ///
 /// A thread that has something while its rank is in a collective call is taken for the one that makes the
 /// call.
-pub fn circle(ranks: &BTreeMap<Rank, Activities>) -> Option<Vec<Link>> {
+pub fn circle(ranks: &BTreeMap<Rank, Activities>) -> Option<Vec<WaitEdge>> {
     let threads =
         || ranks.iter().flat_map(|(&rank, d)| d.threads.iter().map(move |activity| (rank, activity)));
     let mut edges: BTreeMap<Thread, Vec<(Because, Thread)>> = BTreeMap::new();
@@ -60,9 +60,9 @@ pub fn circle(ranks: &BTreeMap<Rank, Activities>) -> Option<Vec<Link>> {
 fn walk(
     at: Thread,
     edges: &BTreeMap<Thread, Vec<(Because, Thread)>>,
-    way: &mut Vec<Link>,
+    way: &mut Vec<WaitEdge>,
     done: &mut Vec<Thread>,
-) -> Option<Vec<Link>> {
+) -> Option<Vec<WaitEdge>> {
     if let Some(begin) = way.iter().position(|link| (link.rank, link.who) == at) {
         return Some(way.split_off(begin));
     }
@@ -71,7 +71,7 @@ fn walk(
     }
     done.push(at);
     edges.get(&at).into_iter().flatten().find_map(|&(because, next)| {
-        way.push(Link { rank: at.0, who: at.1, because });
+        way.push(WaitEdge { rank: at.0, who: at.1, because });
         let found = walk(next, edges, way, done);
         way.pop();
         found
@@ -103,7 +103,7 @@ mod tests {
             activities(false, &[(2, Awaits, 3)]),
             activities(false, &[(1, Holds, 7), (1, Awaits, 3)]),
         ]);
-        let link = |rank, object| Link { rank: Rank(rank), who: 1, because: Because::Object(object) };
+        let link = |rank, object| WaitEdge { rank: Rank(rank), who: 1, because: Because::Object(object) };
         assert_eq!(circle(&all), Some(vec![link(0, 7), link(2, 3)]));
     }
 

@@ -8,7 +8,7 @@
 //! | [`PageBatch`] as update | home → sharer | changed bytes of pages (transfer by message) | 1 a page |
 //! | [`Parcel`] | down a broadcast's tree | "the pages of this home are in your frames" | by itself |
 //! | [`ReduceMessage`] | up and down a tree of all ranks, outside of meetings | see [`reduce`] | – |
-//! | [`Testimony`](crate::races::Testimony) | writer → home, where data races are looked for | what was written, and in which intervals | 1 a message |
+//! | [`WriteTraces`](crate::races::WriteTraces) | writer → home, where data races are looked for | what was written, and in which intervals | 1 a message |
 //! | [`SyncMessage`] | between ranks that share a lock or another object, outside of meetings | see [`sync`] | signals: 1 |
 //!
 //! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for
@@ -47,8 +47,8 @@ pub enum Kind {
     Reduce,
     /// A [`StallMessage`].
     Stall,
-    /// A [`Testimony`](crate::races::Testimony).
-    Testimony,
+    /// A [`WriteTraces`](crate::races::WriteTraces).
+    WriteTraces,
 }
 
 impl Kind {
@@ -63,14 +63,14 @@ impl Kind {
             Kind::Sync => 6,
             Kind::Reduce => 7,
             Kind::Stall => 8,
-            Kind::Testimony => 9,
+            Kind::WriteTraces => 9,
         }
     }
 
     /// The kind that a number stands for.
     pub fn from_number(n: u16) -> Option<Kind> {
-        use Kind::{Control, Diff, Parcel, Reduce, Stall, Sync, Testimony, Token, Update};
-        let all = [Token, Control, Diff, Update, Parcel, Sync, Reduce, Stall, Testimony];
+        use Kind::{Control, Diff, Parcel, Reduce, Stall, Sync, Token, Update, WriteTraces};
+        let all = [Token, Control, Diff, Update, Parcel, Sync, Reduce, Stall, WriteTraces];
         all.into_iter().find(|k| k.number() == n)
     }
 }

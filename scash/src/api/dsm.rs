@@ -228,8 +228,8 @@ impl Dsm {
     }
 
     /// The home of the page that holds element `index`; `None` while nobody has touched it. Where ranks share
-    /// frames ([`Frames`](crate::Frames)) it is the rank that the allocation or [`set_home`](Self::set_home)
-    /// has named; `None` if neither has.
+    /// frames ([`FrameSharing`](crate::FrameSharing)) it is the rank that the allocation or
+    /// [`set_home`](Self::set_home) has named; `None` if neither has.
     pub fn home<T: Plain>(&self, slice: SharedSlice<T>, index: usize) -> Result<Option<usize>> {
         let home = self.runtime.home(slice.address(index..index.saturating_add(1))?.0)?;
         Ok(home.map(|rank| rank as usize))

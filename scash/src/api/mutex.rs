@@ -24,38 +24,38 @@ impl Lock {
     ///
     /// # Errors
     /// The thread has it already; a rank is gone.
-    pub fn hold<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<Held<'a>> {
+    pub fn hold<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<HeldLock<'a>> {
         job(session).lock(self.0)?;
-        Ok(Held::new(job(session), self.0))
+        Ok(HeldLock::new(job(session), self.0))
     }
 
     /// Takes the lock if no thread of any rank has it.
     ///
     /// # Errors
     /// The thread has it already; a rank is gone.
-    pub fn try_hold<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<Option<Held<'a>>> {
-        Ok(job(session).try_lock(self.0)?.then(|| Held::new(job(session), self.0)))
+    pub fn try_hold<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<Option<HeldLock<'a>>> {
+        Ok(job(session).try_lock(self.0)?.then(|| HeldLock::new(job(session), self.0)))
     }
 }
 
 /// A lock that this thread has, until the value is dropped. No memory barrier comes in between.
 #[must_use = "the lock is given back when this is dropped"]
-pub struct Held<'a> {
+pub struct HeldLock<'a> {
     runtime: &'static Runtime,
     number: u32,
     /// Borrowed from the session of the thread that has the lock, which no other thread has.
     _session: PhantomData<(&'a (), *mut ())>,
 }
 
-impl std::fmt::Debug for Held<'_> {
+impl std::fmt::Debug for HeldLock<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Held").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
-impl Held<'_> {
+impl HeldLock<'_> {
     fn new(runtime: &'static Runtime, number: u32) -> Self {
-        Held { runtime, number, _session: PhantomData }
+        HeldLock { runtime, number, _session: PhantomData }
     }
 
     /// Gives the lock back until a condition is signalled.
@@ -64,7 +64,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldLock<'_> {
     fn drop(&mut self) {
         // If a rank is gone, the next call says so.
         let _ = self.runtime.unlock(self.number);
@@ -126,7 +126,7 @@ impl<T: Plain> DsmMutex<T> {
         Ok(self.lock.try_hold(session)?.map(|held| self.guard(held)))
     }
 
-    fn guard<'a>(&self, held: Held<'a>) -> MutexGuard<'a, T> {
+    fn guard<'a>(&self, held: HeldLock<'a>) -> MutexGuard<'a, T> {
         MutexGuard { value: self.values.element(self.index), held }
     }
 }
@@ -136,11 +136,11 @@ impl<T: Plain> DsmMutex<T> {
 #[must_use = "the value is given back when this is dropped"]
 pub struct MutexGuard<'a, T> {
     value: *mut T,
-    held: Held<'a>,
+    held: HeldLock<'a>,
 }
 
 impl<'a, T> MutexGuard<'a, T> {
-    pub(crate) fn held(&self) -> &Held<'a> {
+    pub(crate) fn held(&self) -> &HeldLock<'a> {
         &self.held
     }
 }

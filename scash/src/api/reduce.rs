@@ -3,10 +3,10 @@
 use crate::api::dsm::Dsm;
 use crate::api::shared::Plain;
 use crate::error::Result;
-use scash_proto::wire::reduce::{Combine, Number};
+use scash_proto::wire::reduce::{Combine, NumberKind};
 
 mod sealed {
-    use super::Number;
+    use super::NumberKind;
 
     /// What only this crate can make: without it the methods below could be called by whoever has a bound on
     /// `Reducible`.
@@ -15,7 +15,7 @@ mod sealed {
 
     /// What the runtime has to know of a type of numbers.
     pub trait Bits: Sized {
-        const NUMBER: Number;
+        const NUMBER: NumberKind;
         fn to_word(self, seal: Seal) -> u64;
         fn of_word(word: u64, seal: Seal) -> Self;
     }
@@ -29,7 +29,7 @@ pub trait Reducible: Copy + sealed::Bits {}
 macro_rules! reducible {
     ($($t:ty, $number:ident);* $(;)?) => { $(
         impl sealed::Bits for $t {
-            const NUMBER: Number = Number::$number;
+            const NUMBER: NumberKind = NumberKind::$number;
 
             fn to_word(self, _: Seal) -> u64 {
                 u64::from_ne_bytes(self.to_ne_bytes())
@@ -47,7 +47,7 @@ reducible! { u64, U64; i64, I64; f64, F64 }
 /// Replaces values by what becomes of their words.
 pub(crate) fn replace<T: Reducible>(
     values: &mut [T],
-    reduce: impl FnOnce(Number, Vec<u64>) -> Result<Vec<u64>>,
+    reduce: impl FnOnce(NumberKind, Vec<u64>) -> Result<Vec<u64>>,
 ) -> Result<()> {
     let words = values.iter().map(|&value| value.to_word(Seal(()))).collect();
     let words = reduce(T::NUMBER, words)?;

@@ -12,7 +12,7 @@ use crate::api::matrix::Matrix;
 use crate::api::partition::Partition;
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::split::{self, Split, Turn};
-use crate::api::team::{Call, Outcome};
+use crate::api::team::{Outcome, TeamCall};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use scash_proto::AllocOptions;
@@ -21,7 +21,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 pub(crate) mod sealed {
-    use super::{Call, Outcome, Result, Runtime};
+    use super::{Outcome, Result, Runtime, TeamCall};
 
     /// What only this crate can make: without it the methods below could be called by whoever has a bound on
     /// `Session`.
@@ -29,14 +29,14 @@ pub(crate) mod sealed {
     pub struct Seal(pub(crate) ());
 
     /// What this crate has to know of a session.
-    pub trait Part {
+    pub trait SessionAccess {
         /// The untyped interface, for calls that change no bytes that references lead to.
         fn job(&self, seal: Seal) -> &'static Runtime;
 
         /// Runs a collective call, once for all sessions of the rank, when all have come for it.
         fn together(
             &mut self,
-            call: Call,
+            call: TeamCall,
             run: &mut dyn FnMut() -> Result<Outcome>,
             seal: Seal,
         ) -> Result<Outcome>;
@@ -46,15 +46,15 @@ pub(crate) mod sealed {
     }
 }
 
-use sealed::Part;
 pub(crate) use sealed::Seal;
+use sealed::SessionAccess;
 
 /// A thread's part in a job: a [`Dsm`], or a [`Worker`](crate::Worker) of a rank that has several. Functions
 /// that take one serve both.
 ///
 /// The sessions of a job meet at barriers, and own the parts of arrays. There are as many as ranks; within
 /// [`Dsm::crew`], as many as workers.
-pub trait Session: Part {
+pub trait Session: SessionAccess {
     /// This rank, from 0.
     fn rank(&self) -> usize {
         self.job(Seal(())).rank() as usize
@@ -178,14 +178,14 @@ pub(crate) fn part(len: usize, index: usize, count: usize) -> Range<usize> {
     start(index)..start(index + 1)
 }
 
-impl Part for Dsm {
+impl SessionAccess for Dsm {
     fn job(&self, _: Seal) -> &'static Runtime {
         self.untyped()
     }
 
     fn together(
         &mut self,
-        _call: Call,
+        _call: TeamCall,
         run: &mut dyn FnMut() -> Result<Outcome>,
         _: Seal,
     ) -> Result<Outcome> {
@@ -218,7 +218,7 @@ pub(crate) fn together<S: Session + ?Sized>(
     call: Collective,
     run: impl Fn() -> Result<Outcome>,
 ) -> Result<Outcome> {
-    session.together(Call::Collective(call), &mut || run(), Seal(()))
+    session.together(TeamCall::Collective(call), &mut || run(), Seal(()))
 }
 
 /// The memory barrier of all sessions.

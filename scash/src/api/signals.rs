@@ -1,6 +1,6 @@
 //! Semaphores, condition variables and flags in the typed interface.
 
-use crate::api::mutex::{Held, MutexGuard};
+use crate::api::mutex::{HeldLock, MutexGuard};
 use crate::api::session::{Session, job};
 use crate::error::Result;
 
@@ -85,7 +85,7 @@ impl Condvar {
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn wait_held<'a>(&self, held: Held<'a>) -> Result<Held<'a>> {
+    pub fn wait_held<'a>(&self, held: HeldLock<'a>) -> Result<HeldLock<'a>> {
         held.wait(self.0)?;
         Ok(held)
     }

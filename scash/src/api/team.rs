@@ -16,7 +16,7 @@ use crate::api::shared::SharedSlice;
 use crate::error::{Error, Result};
 use crate::runtime::lock;
 use scash_proto::node::Collective;
-use scash_proto::wire::reduce::{Combine, Number, Reduction};
+use scash_proto::wire::reduce::{Combine, NumberKind, Reduction};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -26,11 +26,11 @@ const LOOKS: u32 = 10_000;
 
 /// What threads come for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Call {
+pub enum TeamCall {
     /// A collective call of the rank's.
     Collective(Collective),
     /// A reduction of so many values.
-    Reduce(Combine, Number, usize),
+    Reduce(Combine, NumberKind, usize),
 }
 
 /// What came of a call, for all threads alike.
@@ -61,7 +61,7 @@ struct State {
     /// Threads that have come.
     come: usize,
     /// What they came for.
-    call: Option<Call>,
+    call: Option<TeamCall>,
     /// What the threads have brought, by thread.
     brought: Vec<Vec<u64>>,
     /// How the last call ended.
@@ -74,7 +74,7 @@ struct State {
 
 /// How a thread's work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum WorkEnd {
     Done,
     Failed,
     Panicked,
@@ -91,7 +91,7 @@ impl Team {
     }
 
     /// Comes for a call. All threads have; the last one runs it.
-    pub(crate) fn meet(&self, call: Call, run: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
+    pub(crate) fn meet(&self, call: TeamCall, run: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
         self.meet_with(call, 0, Vec::new(), |_| run())
     }
 
@@ -99,7 +99,7 @@ impl Team {
     /// thread.
     pub(crate) fn meet_with(
         &self,
-        call: Call,
+        call: TeamCall,
         thread: usize,
         values: Vec<u64>,
         run: impl FnOnce(&[Vec<u64>]) -> Result<Outcome>,
@@ -117,7 +117,7 @@ impl Team {
             return Err(error);
         }
         let before = self.passed.load(Ordering::Relaxed);
-        if let Call::Reduce(..) = call {
+        if let TeamCall::Reduce(..) = call {
             state.brought[thread] = values;
         }
         state.come += 1;
@@ -159,15 +159,15 @@ impl Team {
     }
 
     /// A thread comes no more.
-    pub(crate) fn leave(&self, thread: usize, end: End) {
+    pub(crate) fn leave(&self, thread: usize, end: WorkEnd) {
         let mut state = lock(&self.state);
-        if end == End::Failed {
+        if end == WorkEnd::Failed {
             state.failed.get_or_insert(thread);
         }
         let how = match end {
-            End::Done => "has done its work and comes to no further call",
-            End::Failed => "has failed",
-            End::Panicked => "has panicked",
+            WorkEnd::Done => "has done its work and comes to no further call",
+            WorkEnd::Failed => "has failed",
+            WorkEnd::Panicked => "has panicked",
         };
         let why =
             format!("thread {thread} of rank {} {how}, and other threads of the crew wait for it", self.rank);
@@ -181,7 +181,7 @@ impl Team {
         lock(&self.state).failed
     }
 
-    fn mismatch(&self, first: Call, second: Call) -> Error {
+    fn mismatch(&self, first: TeamCall, second: TeamCall) -> Error {
         Error::Mismatch(format!(
             "threads of rank {} made different collective calls: one {}, another {}; \
              all threads of a crew make the same calls in the same order",
@@ -193,19 +193,21 @@ impl Team {
 }
 
 /// What a program calls a call.
-fn name(call: Call) -> String {
+fn name(call: TeamCall) -> String {
     match call {
-        Call::Collective(Collective::Barrier) => "Worker::barrier".to_owned(),
-        Call::Collective(Collective::Publish(page)) => {
+        TeamCall::Collective(Collective::Barrier) => "Worker::barrier".to_owned(),
+        TeamCall::Collective(Collective::Publish(page)) => {
             format!("publish of the partition at page {page}")
         }
-        Call::Collective(Collective::Divide { page, .. }) => {
+        TeamCall::Collective(Collective::Divide { page, .. }) => {
             format!("Worker::turn (or the making) of arrays, the first of them at page {page}")
         }
-        Call::Collective(Collective::Alloc(bytes, _)) => format!("Worker::alloc of {bytes} bytes"),
-        Call::Collective(Collective::Free(page)) => format!("Worker::free of the allocation at page {page}"),
-        Call::Collective(other) => format!("{other:?}"),
-        Call::Reduce(combine, number, values) => {
+        TeamCall::Collective(Collective::Alloc(bytes, _)) => format!("Worker::alloc of {bytes} bytes"),
+        TeamCall::Collective(Collective::Free(page)) => {
+            format!("Worker::free of the allocation at page {page}")
+        }
+        TeamCall::Collective(other) => format!("{other:?}"),
+        TeamCall::Reduce(combine, number, values) => {
             format!("Worker::all_reduce of {values} values ({number:?}) for their {combine:?}")
         }
     }
@@ -213,7 +215,7 @@ fn name(call: Call) -> String {
 
 /// The values of all threads as one, in the order of threads: floating-point sums have the same bits in every
 /// run.
-pub(crate) fn combine(combine: Combine, number: Number, brought: &[Vec<u64>]) -> Vec<u64> {
+pub(crate) fn combine(combine: Combine, number: NumberKind, brought: &[Vec<u64>]) -> Vec<u64> {
     let what = Reduction::All(combine, number);
     let (first, others) = brought.split_first().expect("a crew has a thread");
     others.iter().fold(first.clone(), |all, values| {

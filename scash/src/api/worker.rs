@@ -5,15 +5,15 @@ use crate::api::dsm::Dsm;
 use crate::api::matrix::Matrix;
 use crate::api::partition::Partition;
 use crate::api::reduce::{self, Reducible};
-use crate::api::session::sealed::Part;
+use crate::api::session::sealed::SessionAccess;
 use crate::api::session::{self, Seal, Session};
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::split::{self, Split, Turn};
-use crate::api::team::{Call, End, Outcome, Team};
+use crate::api::team::{Outcome, Team, TeamCall, WorkEnd};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use scash_proto::AllocOptions;
-use scash_proto::wire::reduce::{Combine, Number};
+use scash_proto::wire::reduce::{Combine, NumberKind};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -58,12 +58,17 @@ impl std::fmt::Debug for Job {
     }
 }
 
-impl Part for Worker<'_> {
+impl SessionAccess for Worker<'_> {
     fn job(&self, _: Seal) -> &'static Runtime {
         self.runtime.0
     }
 
-    fn together(&mut self, call: Call, run: &mut dyn FnMut() -> Result<Outcome>, _: Seal) -> Result<Outcome> {
+    fn together(
+        &mut self,
+        call: TeamCall,
+        run: &mut dyn FnMut() -> Result<Outcome>,
+        _: Seal,
+    ) -> Result<Outcome> {
         self.team.meet(call, run)
     }
 
@@ -224,10 +229,10 @@ impl Worker<'_> {
         Ok(values[0])
     }
 
-    fn reduce_words(&self, combine: Combine, number: Number, words: Vec<u64>) -> Result<Vec<u64>> {
+    fn reduce_words(&self, combine: Combine, number: NumberKind, words: Vec<u64>) -> Result<Vec<u64>> {
         let runtime = self.runtime.0;
         runtime.check_reduction(combine, number, words.len())?;
-        let call = Call::Reduce(combine, number, words.len());
+        let call = TeamCall::Reduce(combine, number, words.len());
         let reduced = self.team.meet_with(call, self.thread, words, |brought| {
             let all = crate::api::team::combine(combine, number, brought);
             Ok(Outcome::Reduced(runtime.all_reduce(combine, number, all)?))
@@ -243,7 +248,7 @@ impl Worker<'_> {
 struct Leave<'a> {
     team: &'a Team,
     thread: usize,
-    end: End,
+    end: WorkEnd,
 }
 
 impl Drop for Leave<'_> {
@@ -303,17 +308,17 @@ impl Dsm {
         self.agree_on_threads(threads)?;
         let (runtime, team) = (Job(self.untyped()), Team::new(self.rank(), threads));
         let run = |thread: usize| {
-            let mut leave = Leave { team: &team, thread, end: End::Panicked };
+            let mut leave = Leave { team: &team, thread, end: WorkEnd::Panicked };
             let mut worker = Worker { runtime, team: &team, thread, _thread: PhantomData };
             let made = work(&mut worker);
-            leave.end = if made.is_ok() { End::Done } else { End::Failed };
+            leave.end = if made.is_ok() { WorkEnd::Done } else { WorkEnd::Failed };
             made
         };
         let mut made: Vec<std::result::Result<T, E>> = thread::scope(|scope| {
             let start = |thread| {
                 let run = &run;
                 let started = thread::Builder::new().spawn_scoped(scope, move || run(thread));
-                started.inspect_err(|_| team.leave(thread, End::Failed)).map_err(|e| no_thread(&e))
+                started.inspect_err(|_| team.leave(thread, WorkEnd::Failed)).map_err(|e| no_thread(&e))
             };
             let others: Vec<_> = (1..threads).map(start).collect();
             let first = run(0);

@@ -1,4 +1,4 @@
-//! The signal handler: a postman. It looks at the address, hands the fault to the one function that was
+//! The signal handler decides nothing. It looks at the address, hands the fault to the one function that was
 //! registered, and goes; whatever is not addressed to the region is passed on as if we were not there.
 //!
 //! How a fault travels: the access traps → the kernel finds that the view does not allow it → signal, in the
@@ -31,7 +31,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-use super::{Access, EngineError, Kind, PAGE, Region, arch};
+use super::{Access, EngineError, EngineKind, PAGE, Region, arch};
 
 /// What became of a fault in the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Post {
 /// `serve` is called in a signal handler, at any instruction that touches the application view: it keeps to
 /// what [`Serve`] says (no lock that program code can hold, no access to the view). The view's addresses stay
 /// `region`'s as long as the handler lives.
-pub unsafe fn install(region: &Region, kind: Kind, serve: Serve) -> Result<Handler, EngineError> {
+pub unsafe fn install(region: &Region, kind: EngineKind, serve: Serve) -> Result<Handler, EngineError> {
     let old = POST.load(Ordering::Acquire);
     // SAFETY: a post is never freed.
     match unsafe { old.as_ref() }.map(|old| old.state.load(Ordering::Acquire)) {

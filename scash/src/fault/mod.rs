@@ -77,40 +77,40 @@ impl EngineError {
 
 /// The engines, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EngineKind {
     /// userfaultfd: no limit on how pages alternate; faults arrive as SIGBUS.
     Uffd,
     /// Page protection: works everywhere; faults arrive as SIGSEGV.
     Mprotect,
 }
 
-impl Kind {
+impl EngineKind {
     /// Every engine, best first.
-    pub const ALL: [Kind; 2] = [Kind::Uffd, Kind::Mprotect];
+    pub const ALL: [EngineKind; 2] = [EngineKind::Uffd, EngineKind::Mprotect];
 
     /// The name that people and `SCASH_FAULT` use.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Uffd => "uffd",
-            Kind::Mprotect => "mprotect",
+            EngineKind::Uffd => "uffd",
+            EngineKind::Mprotect => "mprotect",
         }
     }
 
     /// The signal that a fault arrives as, in the faulting thread.
     pub fn signal(self) -> i32 {
         match self {
-            Kind::Uffd => libc::SIGBUS,
-            Kind::Mprotect => libc::SIGSEGV,
+            EngineKind::Uffd => libc::SIGBUS,
+            EngineKind::Mprotect => libc::SIGSEGV,
         }
     }
 }
 
 /// Builds an engine over a region of which no page is mapped yet. The region belongs to it from then on: one
 /// engine a region.
-pub fn open(kind: Kind, region: Arc<Region>) -> Result<Box<dyn FaultEngine>, EngineError> {
+pub fn open(kind: EngineKind, region: Arc<Region>) -> Result<Box<dyn FaultEngine>, EngineError> {
     Ok(match kind {
-        Kind::Uffd => Box::new(Uffd::new(region)?),
-        Kind::Mprotect => Box::new(Mprotect::new(region)),
+        EngineKind::Uffd => Box::new(Uffd::new(region)?),
+        EngineKind::Mprotect => Box::new(Mprotect::new(region)),
     })
 }
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::page_set::PageSet;
-use super::{Access, EngineError, FaultEngine, Kind, PAGE, Region};
+use super::{Access, EngineError, EngineKind, FaultEngine, PAGE, Region};
 
 /// The engine; see the module.
 pub struct Mprotect {
@@ -35,7 +35,7 @@ impl Mprotect {
 
 impl FaultEngine for Mprotect {
     fn name(&self) -> &'static str {
-        Kind::Mprotect.name()
+        EngineKind::Mprotect.name()
     }
 
     fn map_zero(&self, pages: Range<u32>, access: Access) -> Result<(), EngineError> {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::mprotect::max_map_count;
 use super::scan::Pagemap;
-use super::uffd::sys::{Context, feature};
-use super::{Access, EngineError, Kind, PAGE, Region, open};
+use super::uffd::sys::{Userfaultfd, feature};
+use super::{Access, EngineError, EngineKind, PAGE, Region, open};
 
 /// Something that the kernel offers, or does not.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ const PARTS: [(u64, &str, &str); 4] = [
 impl Probe {
     /// Looks and tries. Takes a fraction of a millisecond.
     pub fn run() -> Self {
-        let features = Context::features();
+        let features = Userfaultfd::features();
         let mut uffd_parts = vec![Finding {
             name: "userfaultfd for user-mode faults",
             missing: features.as_ref().err().map(why_no_userfaultfd),
@@ -80,8 +80,8 @@ impl Probe {
             Finding { name: "PAGEMAP_SCAN", missing: pagemap.err().as_ref().map(why_no_scan) },
         ];
         Self {
-            uffd: conclude(Kind::Uffd.name(), &uffd_parts, try_engine(Kind::Uffd)),
-            mprotect: conclude(Kind::Mprotect.name(), &[], try_engine(Kind::Mprotect)),
+            uffd: conclude(EngineKind::Uffd.name(), &uffd_parts, try_engine(EngineKind::Uffd)),
+            mprotect: conclude(EngineKind::Mprotect.name(), &[], try_engine(EngineKind::Mprotect)),
             tracking: conclude("tracking of writes without faults", &tracking_parts, try_tracking()),
             uffd_parts,
             tracking_parts,
@@ -90,10 +90,10 @@ impl Probe {
     }
 
     /// What was found about an engine.
-    pub fn engine(&self, kind: Kind) -> &Finding {
+    pub fn engine(&self, kind: EngineKind) -> &Finding {
         match kind {
-            Kind::Uffd => &self.uffd,
-            Kind::Mprotect => &self.mprotect,
+            EngineKind::Uffd => &self.uffd,
+            EngineKind::Mprotect => &self.mprotect,
         }
     }
 }
@@ -120,18 +120,18 @@ pub enum ChooseError {
 }
 
 /// The engine to use: the one that `wanted` (the value of `SCASH_FAULT`) names, else the best that works.
-pub fn choose(wanted: Option<&str>) -> Result<Kind, ChooseError> {
+pub fn choose(wanted: Option<&str>) -> Result<EngineKind, ChooseError> {
     let wanted = match wanted.filter(|name| !name.is_empty()) {
         None => None,
         Some(name) => {
-            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+            let kind = EngineKind::ALL.into_iter().find(|kind| kind.name() == name);
             Some(kind.ok_or_else(|| ChooseError::Unknown(name.to_owned()))?)
         }
     };
     decide(wanted, &Probe::run())
 }
 
-fn decide(wanted: Option<Kind>, probe: &Probe) -> Result<Kind, ChooseError> {
+fn decide(wanted: Option<EngineKind>, probe: &Probe) -> Result<EngineKind, ChooseError> {
     if let Some(kind) = wanted {
         return match &probe.engine(kind).missing {
             None => Ok(kind),
@@ -139,10 +139,9 @@ fn decide(wanted: Option<Kind>, probe: &Probe) -> Result<Kind, ChooseError> {
         };
     }
     let why = |kind| probe.engine(kind).missing.clone().unwrap_or_default();
-    Kind::ALL
-        .into_iter()
-        .find(|kind| probe.engine(*kind).is_there())
-        .ok_or_else(|| ChooseError::NoneWorks { uffd: why(Kind::Uffd), mprotect: why(Kind::Mprotect) })
+    EngineKind::ALL.into_iter().find(|kind| probe.engine(*kind).is_there()).ok_or_else(|| {
+        ChooseError::NoneWorks { uffd: why(EngineKind::Uffd), mprotect: why(EngineKind::Mprotect) }
+    })
 }
 
 /// A whole is there if it worked; if not, a missing part is the better explanation.
@@ -184,7 +183,7 @@ fn why_no_scan(error: &io::Error) -> String {
 }
 
 /// Tries what the runtime will do, and says which step failed.
-fn try_engine(kind: Kind) -> Result<(), String> {
+fn try_engine(kind: EngineKind) -> Result<(), String> {
     let region = Arc::new(Region::anywhere(4).map_err(|e| e.to_string())?);
     let engine = open(kind, Arc::clone(&region)).map_err(|e| e.to_string())?;
     let trial = Trial::new(&region).map_err(|e| e.to_string())?;
@@ -210,7 +209,7 @@ fn try_engine(kind: Kind) -> Result<(), String> {
 
 fn try_tracking() -> Result<(), String> {
     let region = Arc::new(Region::anywhere(4).map_err(|e| e.to_string())?);
-    let engine = open(Kind::Uffd, Arc::clone(&region)).map_err(|e| e.to_string())?;
+    let engine = open(EngineKind::Uffd, Arc::clone(&region)).map_err(|e| e.to_string())?;
     let trial = Trial::new(&region).map_err(|e| e.to_string())?;
     let mut written = Vec::new();
     let mut steps = || -> Result<bool, EngineError> {

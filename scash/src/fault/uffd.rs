@@ -39,7 +39,7 @@ use memmap2::MmapMut;
 use super::page_set::PageSet;
 use super::scan::Pagemap;
 use super::{Access, EngineError, FaultEngine, PAGE, Region};
-use sys::{Context, WriteProtect, feature};
+use sys::{Userfaultfd, WriteProtect, feature};
 
 /// What the engine cannot do without.
 pub(crate) const NEEDED: u64 =
@@ -52,7 +52,7 @@ const FILL: usize = 64 * PAGE;
 pub struct Uffd {
     region: Arc<Region>,
     /// Every page is under this one, but those that are tracked.
-    context: Context,
+    context: Userfaultfd,
     tracking: Option<Tracking>,
     /// Zero bytes to copy from, which are never written: one physical page, however long. It stays in the
     /// processor's cache.
@@ -65,7 +65,7 @@ pub struct Uffd {
 
 /// Writes are remembered, not refused. A context is asynchronous as a whole, so this is a second one.
 struct Tracking {
-    context: Context,
+    context: Userfaultfd,
     pagemap: Pagemap,
 }
 
@@ -81,8 +81,8 @@ enum Source {
 impl Uffd {
     /// Takes a region of which no page is mapped.
     pub fn new(region: Arc<Region>) -> Result<Self, EngineError> {
-        let context =
-            Context::new(NEEDED).map_err(|e| EngineError::new("open a userfaultfd (see `scash info`)", e))?;
+        let context = Userfaultfd::new(NEEDED)
+            .map_err(|e| EngineError::new("open a userfaultfd (see `scash info`)", e))?;
         let engine = Self {
             context,
             tracking: Tracking::new().ok(),
@@ -191,7 +191,12 @@ impl Uffd {
         }
     }
 
-    fn move_between(&self, pages: &Range<u32>, from: &Context, to: &Context) -> Result<(), EngineError> {
+    fn move_between(
+        &self,
+        pages: &Range<u32>,
+        from: &Userfaultfd,
+        to: &Userfaultfd,
+    ) -> Result<(), EngineError> {
         let (at, len) = self.region.app_span(pages)?;
         from.unregister(at, len).map_err(|e| tracking_failed(pages, e))?;
         to.register(at, len).map_err(|e| tracking_failed(pages, e))
@@ -211,7 +216,7 @@ impl Uffd {
 
 impl FaultEngine for Uffd {
     fn name(&self) -> &'static str {
-        super::Kind::Uffd.name()
+        super::EngineKind::Uffd.name()
     }
 
     fn lacks_frame(&self, page: u32) -> bool {
@@ -335,7 +340,7 @@ impl Tracking {
     fn new() -> io::Result<Self> {
         let pagemap = Pagemap::open()?;
         pagemap.check()?;
-        Ok(Self { context: Context::new(NEEDED | feature::WP_ASYNC)?, pagemap })
+        Ok(Self { context: Userfaultfd::new(NEEDED | feature::WP_ASYNC)?, pagemap })
     }
 }
 

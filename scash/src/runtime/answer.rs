@@ -1,6 +1,6 @@
 //! Waiting for the answers of peers; and the thread that answers them while nobody here waits for anything.
 
-use super::stall::Patience;
+use super::stall::WaitTimer;
 use super::{Runtime, current, lock};
 use crate::error::{Error, Result};
 use crate::runtime::core::Core;
@@ -45,7 +45,7 @@ impl Runtime {
     /// Waits for the answer to what the calling thread has asked for.
     pub(super) fn answer_to<'a>(&'a self, mut core: Guard<'a, Core>, number: u32) -> Result<bool> {
         let mut waiting = None;
-        let mut patience = Patience::new(self);
+        let mut stall = WaitTimer::new(self);
         let mut turn = 0;
         loop {
             self.settle(&mut core)?;
@@ -61,7 +61,7 @@ impl Runtime {
             self.idle(turn);
             turn = turn.saturating_add(1);
             core = lock(&self.core);
-            patience.look(self, &mut core)?;
+            stall.look(self, &mut core)?;
         }
     }
 
@@ -154,7 +154,7 @@ impl Runtime {
 
     /// What a thread does now and then that waits where no message comes: it hears that a rank is gone, and
     /// tells who waits for whom when it has waited for long.
-    pub(super) fn look_for_news(&self, patience: &mut Patience) -> Result<()> {
+    pub(super) fn look_for_news(&self, stall: &mut WaitTimer) -> Result<()> {
         if let Some(error) = self.broken.why() {
             return Err(error);
         }
@@ -167,7 +167,7 @@ impl Runtime {
         if !core.node.in_collective_call() {
             self.answer_once(&mut core)?;
         }
-        patience.look(self, &mut core)
+        stall.look(self, &mut core)
     }
 
     fn answer_once(&self, core: &mut Core) -> Result<usize> {

@@ -3,12 +3,12 @@
 
 use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
-use crate::runtime::checkpoint::Copies;
+use crate::runtime::checkpoint::copies::StoreCopies;
 use crate::runtime::claims::Claims;
+use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::frames;
 use crate::runtime::marks::Marks;
 use crate::runtime::objects::Objects;
-use crate::runtime::whose_frames::Frames;
 use crate::runtime::within;
 use scash_comm::{Caps, Endpoint, GetRange, SegmentId};
 use scash_join::boot::JobPage;
@@ -30,11 +30,11 @@ pub(crate) struct RankContext {
     pub(crate) marks: Marks,
     pub(crate) objects: Box<dyn Objects>,
     /// Whose frames the pages have.
-    pub(crate) frames: Frames,
+    pub(crate) frames: FrameSharing,
     /// What the launcher says of ranks.
     pub(crate) page: Arc<JobPage>,
     /// Copies of stores, where ranks come back.
-    pub(crate) copies: Copies,
+    pub(crate) copies: StoreCopies,
 }
 
 /// A run of pages as engines take it.

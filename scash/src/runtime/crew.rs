@@ -83,18 +83,18 @@ impl Runtime {
             }
             spin_loop();
         }
-        let mut patience = self.stall.map(|normal| (normal, Instant::now()));
+        let mut stall = self.stall.map(|normal| (normal, Instant::now()));
         let mut state = lock(&crew.state);
         while crew.passed.load(Ordering::Acquire) == before {
             // In slices, to look at the time.
             (state, _) =
                 crew.over.wait_timeout(state, NAP).unwrap_or_else(std::sync::PoisonError::into_inner);
             // When all have come, they wait for other ranks, and the one that made the call tells that.
-            if let Some((normal, since)) = patience
+            if let Some((normal, since)) = stall
                 && since.elapsed() >= normal
                 && state.come < self.threads
             {
-                patience = Some((normal.saturating_mul(2), since));
+                stall = Some((normal.saturating_mul(2), since));
                 say(format!(
                     "scash: rank {}: {} of its {} threads have come to dsm_barrier_threads, one of them {} s ago (SCASH_STALL)\n",
                     self.rank,

@@ -10,7 +10,7 @@ use nix::sys::stat::Mode;
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getpid, write};
 use scash_ft::Incarnation;
-use scash_ft::inject::{Act, Injector, Point, parse_list};
+use scash_ft::inject::{InjectedAction, Injector, Point, parse_list};
 use scash_ft::store::vars;
 use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -19,17 +19,17 @@ use std::time::Duration;
 
 /// What is to happen to a rank.
 #[derive(Debug)]
-pub(super) struct Fate {
+pub(super) struct RankInjections {
     injector: Injector,
     /// The file that is told before the rank kills itself, and what it is told.
     told: Option<(CString, String)>,
 }
 
-impl Fate {
+impl RankInjections {
     /// What happens at a point, if anything.
-    fn at(&mut self, point: Point) -> Option<Act> {
+    fn at(&mut self, point: Point) -> Option<InjectedAction> {
         let act = self.injector.at(point);
-        if act == Some(Act::Kill) {
+        if act == Some(InjectedAction::Kill) {
             self.tell();
         }
         act
@@ -49,7 +49,7 @@ impl Fate {
 ///
 /// # Errors
 /// The text is none that the launcher gives.
-pub(super) fn read(var: &dyn Fn(&str) -> Option<OsString>, rank: u32) -> Result<Option<Fate>> {
+pub(super) fn read(var: &dyn Fn(&str) -> Option<OsString>, rank: u32) -> Result<Option<RankInjections>> {
     let text = |name: &str| var(name).map(|text| text.to_string_lossy().into_owned());
     let Some(list) = text(vars::INJECT) else { return Ok(None) };
     let list = parse_list(&list).map_err(|e| Error::Setting(format!("{}: {e}", vars::INJECT)))?;
@@ -57,7 +57,7 @@ pub(super) fn read(var: &dyn Fn(&str) -> Option<OsString>, rank: u32) -> Result<
     let injector = Injector::new(&list, rank, Incarnation(incarnation));
     let file = var(vars::INJECTED).and_then(|file| CString::new(file.into_vec()).ok());
     let told = file.map(|file| (file, format!("{incarnation} {rank} {}\n", getpid())));
-    Ok((!injector.is_empty()).then_some(Fate { injector, told }))
+    Ok((!injector.is_empty()).then_some(RankInjections { injector, told }))
 }
 
 impl Runtime {
@@ -80,12 +80,12 @@ impl Runtime {
         let act = fate.and_then(|mut fate| fate.as_mut()?.at(point));
         match act {
             None => {}
-            Some(Act::Kill) => {
+            Some(InjectedAction::Kill) => {
                 // It cannot fail, and does not return.
                 let _ = kill(getpid(), Signal::SIGKILL);
             }
-            Some(Act::Stop(time)) => stop(time),
-            Some(Act::Delay(time)) => sleep(time),
+            Some(InjectedAction::Stop(time)) => stop(time),
+            Some(InjectedAction::Delay(time)) => sleep(time),
         }
     }
 }

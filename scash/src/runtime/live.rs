@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What an allocation has as long as it lives.
 #[derive(Debug, Default)]
-struct Place {
+struct LiveAllocation {
     /// How many allocations have had it.
     number: AtomicU64,
     /// How often the memory has changed hands since it was allocated: see [`Generation::phase`].
     phase: AtomicU64,
 }
 
-type Slot = &'static Place;
+type Slot = &'static LiveAllocation;
 
 /// The phase of memory of which ranks may think differently.
 const LOST: u64 = u64::MAX;

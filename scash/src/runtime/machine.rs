@@ -5,15 +5,15 @@ use crate::error::{Error, Result};
 use crate::fault::{self, PAGE};
 use crate::runtime::Inquiry;
 use crate::runtime::context::{RankContext, engine_access, offset, span};
+use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::frames;
 use crate::runtime::races::Search;
 use crate::runtime::twins::Twins;
-use crate::runtime::whose_frames::Frames;
 use scash_comm::{Caps, PutRange};
 use scash_proto::diff::{Changes, PageBytes};
 use scash_proto::interpreter::Machine;
 use scash_proto::node::{Node, Violation};
-use scash_proto::races::Testimony;
+use scash_proto::races::WriteTraces;
 use scash_proto::wire::{Kind, StallMessage};
 use scash_proto::{Access, Input, Pages, Rank, Transfer};
 
@@ -166,7 +166,7 @@ impl Machine for RankMachine<'_> {
 
     fn map_zero(&mut self, pages: Pages, access: Access) -> Result<()> {
         self.context.engine.map_zero(span(pages), engine_access(access))?;
-        if self.context.frames == Frames::Shared {
+        if self.context.frames == FrameSharing::Shared {
             populate(self.context, self.node.rank(), pages)?;
         }
         Ok(())
@@ -373,9 +373,9 @@ impl Machine for RankMachine<'_> {
     }
 
     fn hear(&mut self, from: Rank, payload: &[u8]) -> Result<()> {
-        let said = Testimony::decode(from, self.context.region.pages(), payload);
-        let said = said.map_err(|_| Violation { rank: from, what: "a malformed testimony" })?;
-        self.node.handle(Input::Testimony(from, said.meeting))?;
+        let said = WriteTraces::decode(from, self.context.region.pages(), payload);
+        let said = said.map_err(|_| Violation { rank: from, what: "malformed write traces" })?;
+        self.node.handle(Input::WriteTraces(from, said.meeting))?;
         if let Some(search) = &mut self.tools.search {
             search.hear(said);
         }

@@ -1,7 +1,7 @@
 //! Collective calls: the protocol's meetings, seen from the thread that waits in one.
 
 use super::checks::may_come;
-use super::stall::Patience;
+use super::stall::WaitTimer;
 use super::{Runtime, lock};
 use crate::error::{Error, Result, mismatch};
 use crate::runtime::core::Core;
@@ -204,7 +204,7 @@ impl<'a> Meeting<'a> {
             self.runtime.passes(Point::BarrierEnter);
         }
         core.node.handle(came_for)?;
-        let mut patience = Patience::new(self.runtime);
+        let mut stall = WaitTimer::new(self.runtime);
         let (mut turn, mut flushed, mut met) = (0, false, false);
         // Messages stand still from before this rank is saved until all are.
         let (messages, mut paused) = (OnceCell::new(), Vec::new());
@@ -250,7 +250,7 @@ impl<'a> Meeting<'a> {
             self.runtime.idle(turn);
             turn = turn.saturating_add(1);
             core = lock(&self.runtime.core);
-            let looked = patience.look(self.runtime, &mut core);
+            let looked = stall.look(self.runtime, &mut core);
             self.or_lost(looked)?;
             // Another thread that waits may have been told what this one would wait for.
             let told = self.runtime.broken.why().map_or(Ok(()), Err);

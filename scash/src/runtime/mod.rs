@@ -11,9 +11,12 @@ pub(crate) mod context;
 mod core;
 mod crew;
 mod destroy;
+pub(crate) mod frame_agreement;
+mod frame_sharing;
 mod frames;
 mod host_objects;
 mod inject;
+mod inquiry;
 pub(crate) mod live;
 mod lost;
 mod machine;
@@ -28,27 +31,25 @@ mod page_words;
 mod races;
 mod reduce;
 mod serve;
-pub(crate) mod sharing;
 mod stall;
 mod start;
 pub(crate) mod stats;
 mod twins;
-mod whose_frames;
 pub(crate) mod within;
 
+pub use frame_agreement::frames_asked_for;
+pub use frame_sharing::FrameSharing;
+pub(crate) use inquiry::Inquiry;
 pub use message_job::{MessageJob, as_of_messages};
 pub use scash_join::job::PROVIDERS;
 pub use scash_proto::node::ObjectKind;
-pub use sharing::frames_asked_for;
-pub(crate) use stall::Inquiry;
 use start::comes_back;
 pub use start::init;
-pub use whose_frames::Frames;
 
 use self::core::Core;
 use crate::config::Config;
 use crate::error::{Error, Result, join};
-use crate::fault::{Kind, PAGE, Verdict};
+use crate::fault::{EngineKind, PAGE, Verdict};
 use broken::Broken;
 use checkpoint::Checkpoints;
 use context::RankContext;
@@ -85,10 +86,10 @@ pub struct Runtime {
     /// What the endpoints have moved that this rank had before it came back.
     moved_before: Mutex<Traffic>,
     /// Failures that the user asks for.
-    fate: Mutex<Option<inject::Fate>>,
+    fate: Mutex<Option<inject::RankInjections>>,
     /// What it was started with.
     config: Config,
-    kind: Kind,
+    kind: EngineKind,
     /// Signals taken for faults in shared memory.
     pub(crate) faults: AtomicU64,
     /// Threads that wait for peers.
@@ -195,7 +196,7 @@ impl Runtime {
 
     /// Whether the ranks of this job share frames.
     pub fn shares_frames(&self) -> bool {
-        self.context.frames == Frames::Shared
+        self.context.frames == FrameSharing::Shared
     }
 
     /// Name of the provider.
@@ -548,20 +549,21 @@ impl Runtime {
         let error = if is_over { self.let_the_dead_be_noticed(error) } else { error };
         self.broken.replace(error.clone());
         if is_over {
-            self.tell_cuts();
+            self.tell_cuts(false);
         }
         error
     }
 
-    /// Tells the launcher that the way to a rank broke, if nobody has died.
-    pub(crate) fn tell_cuts(&self) {
+    /// Tells the launcher that the way to a rank broke, if nobody has died. `waits`: this rank waits to be
+    /// started again.
+    pub(crate) fn tell_cuts(&self, waits: bool) {
         if (0..self.size).any(|rank| self.context.page.died(rank)) {
             return;
         }
-        let cut = (0..self.size).find_map(|rank| self.context.endpoint.cut(rank));
+        let cut = (0..self.size).find_map(|rank| Some((rank, self.context.endpoint.cut(rank)?)));
         // The holder of the member talks to the launcher already, which will see how this rank ends.
-        if let (Some(why), Ok(mut member)) = (cut, self.member.try_lock()) {
-            let _ = member.tell_cut(&why);
+        if let (Some((rank, why)), Ok(mut member)) = (cut, self.member.try_lock()) {
+            let _ = member.tell_cut(rank, &why, waits);
         }
     }
 

@@ -15,7 +15,7 @@ const WORD: usize = size_of::<u32>();
 const A_PAGE: u32 = 1024;
 const _: () = assert!(A_PAGE as usize * WORD == PAGE);
 
-/// This rank's words, and the door to the others'.
+/// This rank's words, and access to the others'.
 pub(crate) struct PageWords {
     words: Region,
     segment: SegmentId,

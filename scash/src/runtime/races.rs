@@ -3,20 +3,20 @@
 //!
 //! Costs nothing when it is off: then there is no [`Search`].
 
-mod places;
+mod source_lines;
 
 use crate::config::RaceSetting;
 use crate::error::Result;
 use crate::fault::{PAGE, Region};
 use crate::runtime::context::RankContext;
 use crate::runtime::frames;
-use places::Places;
 use scash_comm::say::say;
 use scash_proto::Rank;
 use scash_proto::diff::{Changes, PageBytes};
 use scash_proto::node::{Input, Node};
-use scash_proto::races::{Change, Race, Races, Testimony, Writer};
+use scash_proto::races::{Change, Race, Races, WriteTraces, Writer};
 use scash_proto::wire::Kind;
+use source_lines::SourceLines;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes set aside for what is noted in faults between two calls.
@@ -34,7 +34,7 @@ pub(crate) struct Search {
     races: Races,
     /// Of each page, the instruction that faulted last to write it, and the epoch's low bits; 0: none.
     sites: Vec<u64>,
-    places: Places,
+    places: SourceLines,
     /// Names that the program has given, by the number of the allocation.
     names: BTreeMap<u64, String>,
     /// The job ends with the first race.
@@ -56,7 +56,7 @@ impl Search {
             Box::new(Search {
                 races: Races::new(LOG),
                 sites: vec![0; pages as usize],
-                places: Places::default(),
+                places: SourceLines::default(),
                 names: BTreeMap::new(),
                 abort: setting == RaceSetting::Abort,
                 told: BTreeSet::new(),
@@ -109,15 +109,15 @@ impl Search {
         let places = &mut self.places;
         let said = self.races.send_writes(node, &load(&context.region), |site| places.words(site));
         for (to, message) in said {
-            context.endpoint.send(to.0, Kind::Testimony.number(), &[&message])?;
+            context.endpoint.send(to.0, Kind::WriteTraces.number(), &[&message])?;
             node.handle(Input::WritesSent(to))?;
         }
         Ok(())
     }
 
     /// Takes what a peer tells.
-    pub(crate) fn hear(&mut self, testimony: Testimony) {
-        self.races.hear(testimony);
+    pub(crate) fn hear(&mut self, write_traces: WriteTraces) {
+        self.races.hear(write_traces);
     }
 
     /// Finds the races of the epoch that ends, and tells them.

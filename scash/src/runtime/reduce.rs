@@ -4,7 +4,7 @@
 use super::Runtime;
 use crate::error::{Error, Result};
 use scash_proto::Rank;
-use scash_proto::wire::reduce::{Combine, Number, Reduction};
+use scash_proto::wire::reduce::{Combine, NumberKind, Reduction};
 
 /// Most values of one call: they travel in one message.
 const MOST: usize = 4096;
@@ -21,7 +21,7 @@ impl Runtime {
     /// # Errors
     /// More than 4096 values; bits of floating-point numbers; ranks made different collective calls; a rank
     /// is gone.
-    pub fn all_reduce(&self, combine: Combine, number: Number, values: Vec<u64>) -> Result<Vec<u64>> {
+    pub fn all_reduce(&self, combine: Combine, number: NumberKind, values: Vec<u64>) -> Result<Vec<u64>> {
         self.check_reduction(combine, number, values.len())?;
         self.reduce_together(Reduction::All(combine, number), values)
     }
@@ -31,13 +31,13 @@ impl Runtime {
     ///
     /// # Errors
     /// More than 4096 values; bits of floating-point numbers.
-    pub fn check_reduction(&self, combine: Combine, number: Number, count: usize) -> Result<()> {
+    pub fn check_reduction(&self, combine: Combine, number: NumberKind, count: usize) -> Result<()> {
         if count > MOST {
             return Err(Error::Argument(format!(
                 "a reduction of {count} values: at most {MOST} go at once; make several calls, or use shared memory and a barrier"
             )));
         }
-        if number == Number::F64 && matches!(combine, Combine::And | Combine::Or) {
+        if number == NumberKind::F64 && matches!(combine, Combine::And | Combine::Or) {
             let text = "floating-point numbers have no and, no or: reduce whole numbers";
             return Err(Error::Argument(text.to_owned()));
         }

@@ -49,7 +49,7 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access, pc: usize) ->
             let e = runtime.let_the_dead_be_noticed(e);
             let rank = runtime.rank();
             say(format!("scash: rank {rank}: access to shared memory at {addr:#x}: {e}\n"));
-            runtime.tell_cuts();
+            runtime.tell_cuts(false);
             // SAFETY: ends the process at once, running no code of the program.
             unsafe { libc::_exit(EXIT_LOST) }
         }

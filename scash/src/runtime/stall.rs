@@ -4,11 +4,10 @@
 use super::Runtime;
 use super::objects::name;
 use crate::error::{Result, call};
-use crate::runtime::context::RankContext;
 use crate::runtime::core::{Core, all_activities};
 use scash_comm::say::say;
 use scash_proto::Rank;
-use scash_proto::stall::{Because, Link, circle};
+use scash_proto::stall::{Because, WaitEdge, circle};
 use scash_proto::wire::Kind;
 use scash_proto::wire::stall::{Activities, Activity, Relation, StallMessage};
 use std::collections::BTreeMap;
@@ -18,50 +17,11 @@ use std::time::{Duration, Instant};
 /// How long the answers of others are waited for.
 const ANSWERS: Duration = Duration::from_secs(1);
 
-/// What has arrived of questions and answers.
-#[derive(Debug, Default)]
-pub(crate) struct Inquiry {
-    /// Ranks that have asked and are still to be answered.
-    askers: Vec<Rank>,
-    /// When somebody asked last: that one tells, and others need not.
-    asked: Option<Instant>,
-    answers: BTreeMap<Rank, Activities>,
-}
-
-impl Inquiry {
-    /// Takes what a peer says. The answer leaves with [`answer`](Self::answer).
-    pub(crate) fn take(&mut self, from: Rank, message: StallMessage) {
-        match message {
-            StallMessage::Query => {
-                self.asked = Some(Instant::now());
-                self.askers.push(from);
-            }
-            StallMessage::Answer(activities) => {
-                self.answers.insert(from, activities);
-            }
-        }
-    }
-
-    /// Whether somebody is to be answered.
-    pub(crate) fn is_asked(&self) -> bool {
-        !self.askers.is_empty()
-    }
-
-    /// Answers those that have asked.
-    pub(crate) fn answer(&mut self, context: &RankContext, activities: Activities) -> Result<()> {
-        let answer = StallMessage::Answer(activities).encode();
-        for to in self.askers.drain(..) {
-            context.endpoint.send(to.0, Kind::Stall.number(), &[&answer])?;
-        }
-        Ok(context.endpoint.flush()?)
-    }
-}
-
 /// Looks at a wait of which one looks at the clock.
 const LOOKS: u32 = 16;
 
 /// A wait of one thread. It costs nothing but counting until it has lasted for [`LOOKS`] looks.
-pub(super) struct Patience {
+pub(super) struct WaitTimer {
     /// How long it is thought to be normal; longer when that was told. `None`: for ever.
     normal: Option<Duration>,
     /// How often somebody has looked.
@@ -80,9 +40,9 @@ enum State {
     Told(Instant),
 }
 
-impl Patience {
-    pub(super) fn new(runtime: &Runtime) -> Patience {
-        Patience { normal: runtime.stall, looks: 0, since: None, state: State::Waiting }
+impl WaitTimer {
+    pub(super) fn new(runtime: &Runtime) -> WaitTimer {
+        WaitTimer { normal: runtime.stall, looks: 0, since: None, state: State::Waiting }
     }
 
     /// To be called now and then while the thread waits.
@@ -218,8 +178,8 @@ fn describe(activities: &Activities, name: impl Fn(u32) -> &'static str) -> Stri
     parts.join(", ")
 }
 
-fn describe_link(link: &Link, name: impl Fn(u32) -> &'static str) -> String {
-    let Link { rank, who, because } = *link;
+fn describe_link(link: &WaitEdge, name: impl Fn(u32) -> &'static str) -> String {
+    let WaitEdge { rank, who, because } = *link;
     match because {
         Because::Object(object) => {
             format!("thread {who} of {rank} (for {} {object})", name(object))

@@ -4,20 +4,21 @@ use super::crew::Crew;
 use super::{RUNTIME, Runtime};
 use crate::config::{Config, REGION_BASE, RaceSetting};
 use crate::error::{Error, Result, join};
-use crate::fault::{self, Kind, PAGE, Region};
+use crate::fault::{self, EngineKind, PAGE, Region};
 use crate::runtime::broken::Broken;
-use crate::runtime::checkpoint::{Checkpoints, Copies};
+use crate::runtime::checkpoint::Checkpoints;
+use crate::runtime::checkpoint::copies::StoreCopies;
 use crate::runtime::claims::Claims;
 use crate::runtime::context::RankContext;
 use crate::runtime::core::Core;
+use crate::runtime::frame_agreement;
+use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::inject;
 use crate::runtime::marks::Marks;
 use crate::runtime::owned::Owned;
 use crate::runtime::page_words::PageWords;
 use crate::runtime::serve;
-use crate::runtime::sharing;
 use crate::runtime::stats::BarrierTime;
-use crate::runtime::whose_frames::Frames;
 use scash_comm::Renewable;
 use scash_comm::forked;
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
@@ -126,14 +127,14 @@ pub(super) fn identity() -> Result<Identity> {
 pub(super) fn assemble(
     member: &mut Member,
     config: &Config,
-    chosen: Kind,
+    chosen: EngineKind,
     store: Option<&RankStore>,
     var: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<RankContext> {
     let mut region = Region::create(REGION_BASE, config.pages)?;
     let endpoint = job::endpoint(member, &config.network, ABI).map_err(join)?;
     agree(member, config)?;
-    let (frames, objects) = sharing::settle(member, &*endpoint, config, &mut region)?;
+    let (frames, objects) = frame_agreement::settle(member, &*endpoint, config, &mut region)?;
     let region = Arc::new(region);
     let engine = fault::open(frames.engine(chosen), region.clone())?;
     // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are
@@ -141,7 +142,7 @@ pub(super) fn assemble(
     let segment = unsafe { endpoint.register(member, whole(&region)) }.map_err(join)?;
     let claims = Claims(PageWords::new(config.pages, &*endpoint, member)?);
     let marks = Marks(PageWords::new(config.pages, &*endpoint, member)?);
-    let copies = store.map(|store| Copies::join(member, &*endpoint, store, var)).transpose()?;
+    let copies = store.map(|store| StoreCopies::join(member, &*endpoint, store, var)).transpose()?;
     let copies = copies.unwrap_or_default();
     let page = member.page().clone();
     let transfer = config.transfer;
@@ -188,7 +189,7 @@ fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn node_config(config: &Config, endpoint: &dyn Endpoint, frames: Frames) -> scash_proto::Config {
+fn node_config(config: &Config, endpoint: &dyn Endpoint, frames: FrameSharing) -> scash_proto::Config {
     let (rank, size) = (endpoint.rank(), endpoint.size());
     let direct = endpoint.caps().contains(Caps::DIRECT);
     scash_proto::Config {
@@ -216,7 +217,7 @@ fn node_config(config: &Config, endpoint: &dyn Endpoint, frames: Frames) -> scas
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
         races: config.races != RaceSetting::Off,
-        most_objects: sharing::most_objects(frames),
+        most_objects: frame_agreement::most_objects(frames),
         sharing: frames.sharing(),
         replicas: 0,
     }

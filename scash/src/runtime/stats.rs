@@ -1,7 +1,7 @@
 //! What a rank has counted and timed.
 
 use crate::runtime::checkpoint::CheckpointStats;
-use crate::runtime::whose_frames::Frames;
+use crate::runtime::frame_sharing::FrameSharing;
 use scash_comm::Traffic;
 use scash_proto::node::Counters;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Stats {
     /// Signals taken for faults in shared memory.
     pub faults: u64,
     /// Whose frames the pages have (`SCASH_SHARE`).
-    pub frames: Frames,
+    pub frames: FrameSharing,
     /// Data races found (`SCASH_RACES`): neighbouring bytes of pages whose home is here, once an epoch and
     /// pair of ranks.
     pub races: u64,
@@ -94,9 +94,9 @@ impl std::fmt::Display for Stats {
             write!(f, "; {checkpoints}")?;
         }
         match self.frames {
-            Frames::Own => write!(f, "; frames: each rank's own (SCASH_SHARE=off)")?,
-            Frames::Shared => write!(f, "; frames: shared by all ranks")?,
-            Frames::NotShared(why) => write!(f, "; frames: not shared, for {why}")?,
+            FrameSharing::Own => write!(f, "; frames: each rank's own (SCASH_SHARE=off)")?,
+            FrameSharing::Shared => write!(f, "; frames: shared by all ranks")?,
+            FrameSharing::NotShared(why) => write!(f, "; frames: not shared, for {why}")?,
         }
         Ok(())
     }

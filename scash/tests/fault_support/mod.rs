@@ -14,7 +14,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use scash::fault::{FaultEngine, Handler, Kind, PAGE, Probe, Region, Serve, install, open};
+use scash::fault::{EngineKind, FaultEngine, Handler, PAGE, Probe, Region, Serve, install, open};
 
 /// Tells a child which case to run.
 const CASE: &str = "SCASH_FAULT_TEST_CASE";
@@ -25,18 +25,18 @@ pub(crate) const DONE: i32 = 42;
 const NOBODY: u32 = 65534;
 
 /// The engines that the kernel has the parts for; loud about the others.
-pub(crate) fn engines() -> Vec<Kind> {
+pub(crate) fn engines() -> Vec<EngineKind> {
     let parts = Probe::run().uffd_parts;
     let missing = parts.iter().find(|part| !part.is_there());
     if let Some(part) = missing {
         eprintln!("skipped for uffd: {part}");
     }
-    Kind::ALL.into_iter().filter(|kind| *kind == Kind::Mprotect || missing.is_none()).collect()
+    EngineKind::ALL.into_iter().filter(|kind| *kind == EngineKind::Mprotect || missing.is_none()).collect()
 }
 
 /// Runs `body` with each engine, as the user who runs the test and as an unprivileged one, and expects it to
 /// return.
-pub(crate) fn with_each_engine(test: &str, body: fn(Kind)) {
+pub(crate) fn with_each_engine(test: &str, body: fn(EngineKind)) {
     for kind in engines() {
         case(test, kind.name(), || body(kind), expect_success);
         let unprivileged = format!("{} as nobody", kind.name());
@@ -58,7 +58,7 @@ pub(crate) fn expect_success(status: ExitStatus) {
 }
 
 /// Runs `body` with each engine, and expects it to be killed by the signal that `killer` gives.
-pub(crate) fn killed_with_each_engine(test: &str, body: fn(Kind), killer: fn(Kind) -> i32) {
+pub(crate) fn killed_with_each_engine(test: &str, body: fn(EngineKind), killer: fn(EngineKind) -> i32) {
     for kind in engines() {
         let without_core = || {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -143,7 +143,7 @@ pub(crate) fn world() -> &'static World {
 
 /// Sets up a region of `pages` pages whose faults go to `serve`, which is to ask the engine and note what it
 /// has seen, and nothing else.
-pub(crate) fn start(kind: Kind, pages: u32, serve: Serve) -> (&'static World, Handler) {
+pub(crate) fn start(kind: EngineKind, pages: u32, serve: Serve) -> (&'static World, Handler) {
     let region = Arc::new(Region::anywhere(pages).unwrap());
     let engine = open(kind, Arc::clone(&region)).unwrap();
     assert!(WORLD.set(World { region, engine }).is_ok(), "one world a process");

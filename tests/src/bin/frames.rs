@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "a rank tells what it has checked")]
 
-use scash::runtime::{self, Frames, Runtime};
+use scash::runtime::{self, FrameSharing, Runtime};
 use scash::{AllocOptions, Result};
 use scash_tests::sim::rng::Rng;
 use std::process::ExitCode;
@@ -100,7 +100,11 @@ fn run(arguments: &[String]) -> Result<()> {
     let (stats, rank) = (runtime.stats(), runtime.rank());
     let p = stats.protocol;
     let work = stats.faults + p.fetched + p.twins + p.diffs + p.updates + p.second_meetings;
-    println!("rank {rank}: {found}; {:?}, {} of the protocol's work", stats.frames == Frames::Shared, work);
+    println!(
+        "rank {rank}: {found}; {:?}, {} of the protocol's work",
+        stats.frames == FrameSharing::Shared,
+        work
+    );
     runtime.finalize()
 }
 

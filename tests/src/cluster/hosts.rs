@@ -51,6 +51,16 @@ impl Hosts {
         self.namespaces.plug_in(host).unwrap();
     }
 
+    /// Cuts the way between two hosts; both reach all others.
+    pub fn part(&self, host: u32, other: u32) {
+        self.namespaces.part(host, other).unwrap();
+    }
+
+    /// Mends it again.
+    pub fn join(&self, host: u32, other: u32) {
+        self.namespaces.join(host, other).unwrap();
+    }
+
     /// Kills all processes of a host at once, as one that loses its power. Returns how many there were.
     pub fn kill(&self, host: u32) -> usize {
         self.namespaces.kill(host).unwrap()

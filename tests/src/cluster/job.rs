@@ -37,7 +37,7 @@ const PROVIDERS: [&str; 2] = ["shm", "tcp"];
 
 /// Every kind of job that [`kinds`] has, and one whose ranks share frames.
 pub fn all_kinds() -> Vec<Kind> {
-    let shared = Kind { engine: fault::Kind::Mprotect.name(), provider: "shm", shares: true };
+    let shared = Kind { engine: fault::EngineKind::Mprotect.name(), provider: "shm", shares: true };
     kinds().into_iter().chain([shared]).collect()
 }
 
@@ -49,7 +49,9 @@ pub fn kinds() -> Vec<Kind> {
     if let Some(part) = missing {
         eprintln!("skipped: jobs with uffd: {part}");
     }
-    let engines = fault::Kind::ALL.into_iter().filter(|&kind| kind != fault::Kind::Uffd || missing.is_none());
+    let engines = fault::EngineKind::ALL
+        .into_iter()
+        .filter(|&kind| kind != fault::EngineKind::Uffd || missing.is_none());
     engines
         .flat_map(|kind| PROVIDERS.map(|provider| Kind { engine: kind.name(), provider, shares: false }))
         .collect()

@@ -18,7 +18,7 @@ pub struct Network {
     /// How many, in a hundred, of the deaths are none, but befall links.
     pub cuts: u32,
     /// The coordinator takes a host for lost that it has not heard of for about so many steps.
-    pub patience: u32,
+    pub timeout: u32,
     /// About so many steps later the host ends its ranks.
     pub ghosts: u32,
     /// How many, in a hundred, of the hosts come back.
@@ -34,7 +34,7 @@ impl Network {
             slow: rng.pick(&[0, 20, 60]),
             slowness: rng.pick(&[10, 50, 300]),
             cuts: rng.pick(&[30, 60, 90]),
-            patience: rng.pick(&[20, 300, 3_000]),
+            timeout: rng.pick(&[20, 300, 3_000]),
             ghosts: rng.pick(&[100, 1_000, 10_000]),
             back: rng.pick(&[0, 60, 100]),
             back_after: rng.pick(&[20, 300, 3_000]),

@@ -25,7 +25,7 @@ pub struct Traffic {
     /// Messages of reductions.
     pub reductions: u64,
     /// Messages for the search for data races.
-    pub testimonies: u64,
+    pub write_traces: u64,
     /// Bytes of all messages.
     pub message_bytes: u64,
     /// Pages of which bytes were put.
@@ -46,7 +46,7 @@ impl Traffic {
             + self.updates
             + self.syncs
             + self.reductions
-            + self.testimonies
+            + self.write_traces
     }
 
     pub(super) fn message(&mut self, kind: Kind, bytes: usize) {
@@ -60,7 +60,7 @@ impl Traffic {
             Kind::Reduce => self.reductions += 1,
             // Of the runtime, not of the protocol.
             Kind::Stall => {}
-            Kind::Testimony => self.testimonies += 1,
+            Kind::WriteTraces => self.write_traces += 1,
         }
         self.message_bytes += bytes as u64;
     }
@@ -211,7 +211,7 @@ pub const OUTPUTS: [&str; 39] = [
     "Operate",
     "Reduce",
     "SendWrites",
-    "Judge",
+    "CompareWrites",
     "Stage",
     "Committed",
 ];

@@ -26,15 +26,15 @@ mod plan;
 mod programs;
 mod run;
 mod spread;
+mod strikes;
 mod tally;
 mod told;
-mod torment;
 
 pub use output::{Expected, Files};
 pub use plan::{Blow, Plan, Strike};
 pub use programs::{PROGRAMS, Program, Programs, Proof};
 pub use run::{Finding, Job, Run, Wrong, run};
 pub use spread::{MOST_HOSTS, Spread};
+pub use strikes::{Hit, Process};
 pub use tally::Tally;
 pub use told::Injected;
-pub use torment::{Hit, Process};

@@ -4,7 +4,7 @@ use super::programs::{PROGRAMS, Program};
 use super::spread::{self, Spread};
 use crate::cluster::{Hosts, Kind, kinds};
 use crate::sim::rng::Rng;
-use scash_ft::inject::{self, Act, Injection, Point, When};
+use scash_ft::inject::{self, InjectedAction, Injection, Point, When};
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
@@ -168,7 +168,7 @@ impl Plan {
         self.checkpoint = format!("every={}", rng.between(1, 2));
         let bears = |injection: &Injection| match injection.point {
             Point::LockAsked | Point::LockGot | Point::LockReleased => {
-                !self.program.locks_often || injection.act != Act::Kill
+                !self.program.locks_often || injection.act != InjectedAction::Kill
             }
             Point::Fetch => match injection.when {
                 When::Randomly { probability, .. } => probability <= 0.000_05,

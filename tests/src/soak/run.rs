@@ -5,8 +5,8 @@ use super::output::Expected;
 use super::plan::{Plan, Strike};
 use super::programs::{self, Programs};
 use super::spread::Spread;
+use super::strikes::{Done, Hit, Process, Target, strike_job};
 use super::told::{self, Injected, News, Told};
-use super::torment::{Done, Hit, Process, Target, torment};
 use crate::cluster::built::built;
 use crate::cluster::{Hosts, MARK, Observed, new_mark, observe};
 use crate::sim::rng::Rng;
@@ -158,7 +158,7 @@ impl Job<'_> {
             }
             command.env(MARK, &mark);
             let mut done = Done::default();
-            let act = |front| done = torment(Target { front, hosts }, &mut strikes, &mut rng);
+            let act = |front| done = strike_job(Target { front, hosts }, &mut strikes, &mut rng);
             let observed = observe(command, self.limit, act);
             run.launchers_killed += u64::from(done.launcher_killed);
             run.hits.extend(done.hits);
@@ -174,7 +174,7 @@ impl Job<'_> {
         }
         run.injected = told::injected(&std::fs::read_to_string(place.injected()).unwrap_or_default());
         run.look_at_hosts(self.hosts.map(|(hosts, _)| hosts));
-        run.judge(&self.expected, place, self.hosts.map(|(_, spread)| spread));
+        run.check(&self.expected, place, self.hosts.map(|(_, spread)| spread));
         run
     }
 }
@@ -233,7 +233,7 @@ impl Run {
         }
     }
 
-    fn judge(&mut self, expected: &Expected, place: &Place, spread: Option<&Spread>) {
+    fn check(&mut self, expected: &Expected, place: &Place, spread: Option<&Spread>) {
         for observed in std::mem::take(&mut self.launchers) {
             if !observed.hanging.is_empty() {
                 self.find(Wrong::Hang, format!("threads:\n{}", observed.hanging.join("\n")));
@@ -247,7 +247,7 @@ impl Run {
             self.launchers.push(observed);
         }
         let told = self.told();
-        self.judge_restarts(&told, spread);
+        self.check_restarts(&told, spread);
         // Whoever is killed while it connects with another has hung up.
         let is_expected =
             |line: &&String| self.is_struck() && line.contains("it hung up during the handshake");
@@ -255,11 +255,11 @@ impl Run {
         for line in others.cloned().collect::<Vec<String>>() {
             self.find(Wrong::Failure, format!("nobody expects this on stderr: {line}"));
         }
-        self.judge_end(&told, expected, place, spread);
+        self.check_end(&told, expected, place, spread);
     }
 
     /// Looks at how it has ended, and at what it has printed and left.
-    fn judge_end(&mut self, told: &[Told], expected: &Expected, place: &Place, spread: Option<&Spread>) {
+    fn check_end(&mut self, told: &[Told], expected: &Expected, place: &Place, spread: Option<&Spread>) {
         let status = self.launchers.last().map_or(-1, |last| last.ended.status);
         if status == -1 {
             return;
@@ -300,7 +300,7 @@ impl Run {
         Losses { spread, hosts: self.hits.iter().flat_map(|hit| hit.hosts.clone()).collect(), ranks }
     }
 
-    fn judge_restarts(&mut self, told: &[Told], spread: Option<&Spread>) {
+    fn check_restarts(&mut self, told: &[Told], spread: Option<&Spread>) {
         self.restarts = told.iter().map(|told| told.restarts).sum();
         // Ranks go home to a host that is back, which is a restart of its own.
         let news = || told.iter().flat_map(|told| &told.news);

@@ -4,7 +4,7 @@
 //! from outside does not see the number of an incarnation, but sees the processes that belong to it: two
 //! strikes whose victims were seen together hit one incarnation.
 
-use super::torment::Hit;
+use super::strikes::Hit;
 use scash_bench::namespaces::address;
 use std::collections::BTreeSet;
 

@@ -14,14 +14,14 @@ type Bundle = [[f64; LANES]; 2];
 
 /// How to transform rows of one length, a power of two.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct RowTransform {
     /// The powers of the root of unity: half of them.
     powers: Vec<Complex>,
     rows: Vec<Bundle>,
     other: Vec<Bundle>,
 }
 
-impl Plan {
+impl RowTransform {
     /// For rows of so many elements.
     pub(super) fn new(n: usize) -> Self {
         let rows = vec![Bundle::default(); n];
@@ -139,12 +139,12 @@ mod tests {
         let matrix = numbers(n * LANES);
         let right: Vec<Vec<Complex>> = matrix.chunks(n).map(slowly).collect();
         let mut rows = matrix.clone();
-        Plan::new(n).transform_rows(&mut rows, false);
+        RowTransform::new(n).transform_rows(&mut rows, false);
         assert_close(&rows, &right.concat());
         // The same rows as columns, and in two pieces.
         let mut columns: Vec<Complex> =
             (0..n).flat_map(|at| matrix.chunks(n).map(move |row| row[at])).collect();
-        Plan::new(n).transform_columns(&mut columns, LANES, false);
+        RowTransform::new(n).transform_columns(&mut columns, LANES, false);
         let transposed: Vec<Complex> = (0..n).flat_map(|at| right.iter().map(move |row| row[at])).collect();
         assert_close(&columns, &transposed);
         let pieces = |rows: &[Vec<Complex>]| {
@@ -152,14 +152,14 @@ mod tests {
             (0..2).flat_map(piece).collect::<Vec<Complex>>()
         };
         let mut lines = pieces(&matrix.chunks(n).map(<[Complex]>::to_vec).collect::<Vec<_>>());
-        Plan::new(n).transform_lines(&mut lines, 2, LANES, false);
+        RowTransform::new(n).transform_lines(&mut lines, 2, LANES, false);
         assert_close(&lines, &pieces(&right));
     }
 
     #[test]
     fn there_and_back_is_as_many_times_what_it_was() {
         let matrix = numbers(64 * LANES);
-        let (mut plan, mut there) = (Plan::new(64), matrix.clone());
+        let (mut plan, mut there) = (RowTransform::new(64), matrix.clone());
         plan.transform_rows(&mut there, false);
         plan.transform_rows(&mut there, true);
         let scaled: Vec<Complex> = matrix.iter().map(|element| element.map(|part| part * 64.0)).collect();

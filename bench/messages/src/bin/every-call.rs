@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "a program that says how it went")]
 
-use scash_messages::{Over, every_call, join};
+use scash_messages::{MessageLibrary, every_call, join};
 use scash_mp::Options;
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let over: Over = std::env::args().nth(1).unwrap_or_else(|| "scash".to_owned()).parse()?;
+    let over: MessageLibrary = std::env::args().nth(1).unwrap_or_else(|| "scash".to_owned()).parse()?;
     let joined = join(&over, Options::default()).map_err(|error| error.to_string())?;
     let messages = joined.messages();
     let (rank, size) = (messages.rank(), messages.size());

@@ -3,10 +3,10 @@
 //! Each round runs every work over every contender, one after the other. What scash is worth is told round by
 //! round against the best of the others in that round.
 
-use super::lines::{Pick, Results, Work};
-use super::place::{Places, Transport};
+use super::lines::{BenchCommand, Pick, Results};
+use super::place::{Transport, Transports};
 use crate::Session;
-use crate::limited::{Failure, Limit};
+use crate::limited::{Limit, RunFailure};
 use crate::table::{Table, number, spread};
 use scash_bench::figures::{Spread, speed};
 use scash_bench::record::Record;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// What is compared.
-struct Line {
+struct ComparedFigure {
     about: &'static str,
     ours: Pick,
     /// The same for MPI, which has no protocols to be chosen.
@@ -32,30 +32,32 @@ enum Better {
     More,
 }
 
-const PAIR: Work = Work { ranks: 2, words: "transfer", lengths: &[8, 4 << 10, 64 << 10, 1 << 20, 4 << 20] };
-const REGISTERED: Work = Work { words: "transfer --protocol registered", ..PAIR };
+const PAIR: BenchCommand =
+    BenchCommand { ranks: 2, words: "transfer", lengths: &[8, 4 << 10, 64 << 10, 1 << 20, 4 << 20] };
+const REGISTERED: BenchCommand = BenchCommand { words: "transfer --protocol registered", ..PAIR };
 // With more ranks than processors, libraries that spin take milliseconds for each operation.
-const ALL_TO_ALL: Work = Work { ranks: 4, words: "all-to-all --rounds 5", lengths: &[8, 4 << 10, 64 << 10] };
-const MATCHING: Work = Work::new(2, "matching --rounds 3");
+const ALL_TO_ALL: BenchCommand =
+    BenchCommand { ranks: 4, words: "all-to-all --rounds 5", lengths: &[8, 4 << 10, 64 << 10] };
+const MATCHING: BenchCommand = BenchCommand::new(2, "matching --rounds 3");
 
-const fn less(about: &'static str, pick: Pick) -> Line {
-    Line { about, ours: pick, theirs: pick, better: Better::Less }
+const fn less(about: &'static str, pick: Pick) -> ComparedFigure {
+    ComparedFigure { about, ours: pick, theirs: pick, better: Better::Less }
 }
 
-const fn more(about: &'static str, pick: Pick) -> Line {
-    Line { about, ours: pick, theirs: pick, better: Better::More }
+const fn more(about: &'static str, pick: Pick) -> ComparedFigure {
+    ComparedFigure { about, ours: pick, theirs: pick, better: Better::More }
 }
 
-const fn registered(about: &'static str, length: u64, figure: &'static str) -> Line {
-    Line { ours: REGISTERED.at(length, figure), ..more(about, PAIR.at(length, figure)) }
+const fn registered(about: &'static str, length: u64, figure: &'static str) -> ComparedFigure {
+    ComparedFigure { ours: REGISTERED.at(length, figure), ..more(about, PAIR.at(length, figure)) }
 }
 
 const fn barrier(ranks: u32) -> Pick {
     let words = if ranks > 2 { "barrier --rounds 5 --length 10" } else { "barrier" };
-    Work::new(ranks, words).pick("barrier_us")
+    BenchCommand::new(ranks, words).pick("barrier_us")
 }
 
-const LINES: [Line; 20] = [
+const LINES: [ComparedFigure; 20] = [
     less("8 bytes one way, µs", PAIR.at(8, "latency_us")),
     less("4 KiB one way, µs", PAIR.at(4 << 10, "latency_us")),
     less("64 KiB one way, µs", PAIR.at(64 << 10, "latency_us")),
@@ -73,8 +75,11 @@ const LINES: [Line; 20] = [
     less("all-to-all, 4 ranks, 8 bytes, µs", ALL_TO_ALL.at(8, "all_to_all_us")),
     less("all-to-all, 4 ranks, 4 KiB, µs", ALL_TO_ALL.at(4 << 10, "all_to_all_us")),
     less("all-to-all, 4 ranks, 64 KiB, µs", ALL_TO_ALL.at(64 << 10, "all_to_all_us")),
-    more("random sizes, not posted, messages/s", Work::new(2, "random").pick("messages_s")),
-    less("4 MiB beside a computation of the receiver, ×", Work::new(2, "overlap").pick("receiver_times")),
+    more("random sizes, not posted, messages/s", BenchCommand::new(2, "random").pick("messages_s")),
+    less(
+        "4 MiB beside a computation of the receiver, ×",
+        BenchCommand::new(2, "overlap").pick("receiver_times"),
+    ),
     less(
         "behind 10,000 posted receives, µs",
         Pick { work: MATCHING, of: Some(("posted", 10_000)), figure: "latency_us" },
@@ -92,12 +97,12 @@ struct Contender {
 struct Theirs {
     results: Results,
     /// Works that did not end in some round.
-    endless: BTreeSet<Work>,
+    endless: BTreeSet<BenchCommand>,
 }
 
 /// What a line says, as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct JsonLine<'a> {
     compared: &'a str,
     place: &'a str,
     scash: Option<f64>,
@@ -111,7 +116,7 @@ struct Told<'a> {
 }
 
 /// Compares in all places; whether everything could be measured.
-pub(super) fn run(session: &Session, places: &Places, limit: Limit) -> bool {
+pub(super) fn run(session: &Session, places: &Transports, limit: Limit) -> bool {
     let directory = match tempfile::tempdir() {
         Ok(directory) => directory,
         Err(error) => {
@@ -150,7 +155,7 @@ fn contenders(session: &Session, directory: &TempDir) -> (Vec<Contender>, bool) 
 /// A comparison in one place.
 struct Comparison<'a> {
     session: &'a Session,
-    places: &'a Places,
+    places: &'a Transports,
     place: Transport,
     network: Network,
     limit: Limit,
@@ -181,15 +186,15 @@ impl Comparison<'_> {
     fn measure(
         &self,
         Contender { rival, shim }: &Contender,
-        work: Work,
-        endless: &mut BTreeSet<Work>,
+        work: BenchCommand,
+        endless: &mut BTreeSet<BenchCommand>,
     ) -> Option<Vec<Record>> {
         let over = format!("{} --over mpi:{}", work.words(self.session.how.quick), shim.display());
         let job = self.places.job(self.place, work.ranks, &over);
         let mut launcher = rival.launch(work.ranks, self.network);
         Binding::of(work.ranks).apply(*rival, &mut launcher);
         let done = self.session.runner.run_under(launcher, &job, self.limit);
-        if let Err(Failure::NoEnd(_)) = done {
+        if let Err(RunFailure::NoEnd(_)) = done {
             endless.insert(work);
         }
         self.session.measured(done.map_err(|why| format!("{}: {why}", rival.name())))
@@ -218,8 +223,8 @@ impl Comparison<'_> {
 }
 
 /// Each once, in the order of the lines.
-fn works(pick: impl Fn(&Line) -> Pick) -> Vec<Work> {
-    let mut works: Vec<Work> = Vec::new();
+fn works(pick: impl Fn(&ComparedFigure) -> Pick) -> Vec<BenchCommand> {
+    let mut works: Vec<BenchCommand> = Vec::new();
     for work in LINES.iter().map(|line| pick(line).work) {
         if !works.contains(&work) {
             works.push(work);
@@ -228,18 +233,18 @@ fn works(pick: impl Fn(&Line) -> Pick) -> Vec<Work> {
     works
 }
 
-impl Line {
+impl ComparedFigure {
     fn tell<'a>(
         &'a self,
         place: Transport,
         all: &'a [Contender],
         ours: &Results,
         theirs: &[Theirs],
-    ) -> Told<'a> {
+    ) -> JsonLine<'a> {
         let rounds: Vec<_> = theirs.iter().map(|theirs| theirs.results.rounds(&self.theirs)).collect();
         let named = || all.iter().map(|contender| contender.rival.name()).zip(theirs);
         let is_endless = |theirs: &Theirs| theirs.endless.contains(&self.theirs.work);
-        Told {
+        JsonLine {
             compared: self.about,
             place: place.name(),
             scash: ours.median(&self.ours),

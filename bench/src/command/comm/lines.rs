@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// What a job measures: the words of `scash-comm-bench`'s command line, on so many ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Work {
+pub(super) struct BenchCommand {
     pub(super) ranks: u32,
     pub(super) words: &'static str,
     /// Lengths of messages, of works that have such.
@@ -18,16 +18,16 @@ pub(super) struct Work {
 /// A figure of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pick {
-    pub(super) work: Work,
+    pub(super) work: BenchCommand,
     /// Which of the work's records: the one with this parameter. `None`: there is one.
     pub(super) of: Option<(&'static str, u64)>,
     pub(super) figure: &'static str,
 }
 
-impl Work {
+impl BenchCommand {
     /// A work without lengths.
-    pub(super) const fn new(ranks: u32, words: &'static str) -> Work {
-        Work { ranks, words, lengths: &[] }
+    pub(super) const fn new(ranks: u32, words: &'static str) -> BenchCommand {
+        BenchCommand { ranks, words, lengths: &[] }
     }
 
     /// All its words, and those that make less of it if little is to be done.
@@ -70,11 +70,11 @@ impl Pick {
 
 /// What works have found in each round, in one place.
 #[derive(Debug, Default)]
-pub(super) struct Results(BTreeMap<Work, Rounds>);
+pub(super) struct Results(BTreeMap<BenchCommand, Rounds>);
 
 impl Results {
     /// Adds a round of a work, and prints its records if JSON was asked for.
-    pub(super) fn add(&mut self, session: &Session, work: Work, records: Option<Vec<Record>>) {
+    pub(super) fn add(&mut self, session: &Session, work: BenchCommand, records: Option<Vec<Record>>) {
         let records = records.filter(|records| {
             // Under a launcher of another library, each process may find itself alone.
             let of_all = records.iter().all(|record| record.ranks == work.ranks as usize);

@@ -14,7 +14,7 @@ mod protocols;
 
 use super::Session;
 use super::limited::Limit;
-use place::{Places, Transport};
+use place::{Transport, Transports};
 
 /// Message passing: latency and bandwidth by protocol, collective operations, overlap, long queues, start-up
 /// and memory
@@ -36,7 +36,7 @@ pub(super) struct Options {
 
 /// Measures and compares; whether everything could be measured.
 pub(super) fn run(session: &Session, options: &Options) -> bool {
-    let places = match Places::find(&options.on) {
+    let places = match Transports::find(&options.on) {
         Ok(places) => places,
         Err(why) => {
             crate::say(&why);

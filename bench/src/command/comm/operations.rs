@@ -1,7 +1,7 @@
 //! What else message passing does: MMP's figures and tables, long queues, start-up and memory.
 
-use super::lines::{Pick, Results, Work};
-use super::place::{Places, Transport};
+use super::lines::{BenchCommand, Pick, Results};
+use super::place::{Transport, Transports};
 use crate::Session;
 use crate::runner::{Job, On, Rounds};
 use crate::table::{Table, number, spread};
@@ -26,14 +26,15 @@ enum Shows {
 }
 
 const MEGA: f64 = 1e6;
-const PAIR: Work = Work { ranks: 2, words: "transfer", lengths: &[8, 4 << 10, 1 << 20] };
-const SOCKETS: Work = Work { words: "sockets", ..PAIR };
-const GET: Work = Work { ranks: 2, words: "get", lengths: &[4 << 10] };
-const ALL_TO_ALL: Work = Work { ranks: 4, words: "all-to-all", lengths: &[8, 4 << 10, 64 << 10] };
-const PUSH: Work = Work::new(2, "random --protocol eager-push");
-const RENDEZVOUS: Work = Work::new(2, "random --protocol eager-rendezvous");
-const OVERLAP: Work = Work::new(2, "overlap");
-const MATCHING: Work = Work::new(2, "matching");
+const PAIR: BenchCommand = BenchCommand { ranks: 2, words: "transfer", lengths: &[8, 4 << 10, 1 << 20] };
+const SOCKETS: BenchCommand = BenchCommand { words: "sockets", ..PAIR };
+const GET: BenchCommand = BenchCommand { ranks: 2, words: "get", lengths: &[4 << 10] };
+const ALL_TO_ALL: BenchCommand =
+    BenchCommand { ranks: 4, words: "all-to-all", lengths: &[8, 4 << 10, 64 << 10] };
+const PUSH: BenchCommand = BenchCommand::new(2, "random --protocol eager-push");
+const RENDEZVOUS: BenchCommand = BenchCommand::new(2, "random --protocol eager-rendezvous");
+const OVERLAP: BenchCommand = BenchCommand::new(2, "overlap");
+const MATCHING: BenchCommand = BenchCommand::new(2, "matching");
 const MANY: u64 = 10_000;
 
 const fn line(about: &'static str, pick: Pick) -> Line {
@@ -49,7 +50,7 @@ const fn ratio(about: &'static str, of: Pick, to: Pick) -> Line {
 }
 
 const fn barrier(ranks: u32) -> Pick {
-    Work::new(ranks, "barrier").pick("barrier_us")
+    BenchCommand::new(ranks, "barrier").pick("barrier_us")
 }
 
 const fn behind(posted: u64, figure: &'static str) -> Pick {
@@ -102,7 +103,8 @@ const LINES: [Line; 26] = [
     line("2 bytes one way, nothing else posted, µs", behind(0, "latency_us")),
     line("  behind 10,000 posted receives", behind(MANY, "latency_us")),
     line("  10,000 from the last posted to the first, µs each", behind(MANY, "reverse_us")),
-    mega("memory a rank of 8, resident, MB", Work::new(8, "memory").pick("resident_bytes")).with_goal("< 4"),
+    mega("memory a rank of 8, resident, MB", BenchCommand::new(8, "memory").pick("resident_bytes"))
+        .with_goal("< 4"),
 ];
 
 impl Line {
@@ -131,7 +133,7 @@ impl Line {
 }
 
 /// Measures all of them in all places, in turns; whether everything could be measured.
-pub(super) fn run(session: &Session, places: &Places) -> bool {
+pub(super) fn run(session: &Session, places: &Transports) -> bool {
     let mut columns: Vec<(Transport, Results)> =
         places.all().iter().map(|place| (*place, Results::default())).collect();
     let mut others = Others::default();
@@ -159,8 +161,8 @@ pub(super) fn run(session: &Session, places: &Places) -> bool {
 }
 
 /// What all lines need in a place, each once.
-fn works(place: Transport) -> Vec<Work> {
-    let mut works: Vec<Work> = LINES.iter().flat_map(Line::picks).map(|pick| pick.work).collect();
+fn works(place: Transport) -> Vec<BenchCommand> {
+    let mut works: Vec<BenchCommand> = LINES.iter().flat_map(Line::picks).map(|pick| pick.work).collect();
     works.sort_unstable();
     works.dedup();
     // There is nothing like a bare connection within a host.
@@ -180,7 +182,7 @@ struct Others {
 const START: u32 = 8;
 
 impl Others {
-    fn measure(&mut self, session: &Session, places: &Places, place: Transport) {
+    fn measure(&mut self, session: &Session, places: &Transports, place: Transport) {
         let job = places.job(place, START, "hello");
         let time = (session.runner.command(&job))
             .and_then(|command| session.runner.time_to_first_line(command, &job))
@@ -206,7 +208,8 @@ impl Others {
         };
         line("put of 4 KiB, until it is there, µs", "≤ 0.6 shm", &|place| {
             let rounds = self.network.get(place)?.iter();
-            let of = |records: &Option<Vec<_>>| Work::new(1, "").pick("put_us").value(records.as_deref()?);
+            let of =
+                |records: &Option<Vec<_>>| BenchCommand::new(1, "").pick("put_us").value(records.as_deref()?);
             median(&rounds.map(of).collect::<Vec<_>>())
         });
         line("8 ranks, from `scash run` to the first line, ms", "< 60", &|place| {

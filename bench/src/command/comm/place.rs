@@ -41,20 +41,20 @@ impl Transport {
 
 /// The places that there are here.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Transports {
     all: Vec<Transport>,
     missing: Vec<String>,
     hosts: Option<Hosts>,
 }
 
-impl Places {
+impl Transports {
     /// Those of `asked` that work here; all that do, if none is asked for.
     ///
     /// # Errors
     /// One that was asked for does not work.
-    pub(super) fn find(asked: &[Transport]) -> Result<Places, String> {
+    pub(super) fn find(asked: &[Transport]) -> Result<Transports, String> {
         let wanted = if asked.is_empty() { &Transport::ALL[..] } else { asked };
-        let mut places = Places { all: Vec::new(), missing: Vec::new(), hosts: None };
+        let mut places = Transports { all: Vec::new(), missing: Vec::new(), hosts: None };
         for &place in Transport::ALL.iter().filter(|place| wanted.contains(place)) {
             match places.prepare(place) {
                 Ok(()) => places.all.push(place),

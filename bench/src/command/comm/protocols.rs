@@ -1,8 +1,8 @@
 //! Latency, bandwidth and half-bandwidth point of each protocol (CLUMP's Table 4), and the curves that they
 //! are of.
 
-use super::lines::{Pick, Results, Work};
-use super::place::{Places, Transport};
+use super::lines::{BenchCommand, Pick, Results};
+use super::place::{Transport, Transports};
 use crate::Session;
 use crate::table::{Table, number, spread};
 use scash_bench::figures::half_bandwidth;
@@ -63,8 +63,8 @@ const PAPER_BETWEEN: [[&str; 4]; 2] =
     [["CLUMP, 1999: eager", "11.1", "54.9", "-"], ["CLUMP, 1999: rendezvous", "12.8", "97.7", "-"]];
 
 impl Protocol {
-    fn work(&self) -> Work {
-        Work { ranks: 2, words: self.words, lengths: &LENGTHS }
+    fn work(&self) -> BenchCommand {
+        BenchCommand { ranks: 2, words: self.words, lengths: &LENGTHS }
     }
 
     fn pick(&self, length: u64, figure: &'static str) -> Pick {
@@ -79,7 +79,7 @@ impl Protocol {
 }
 
 /// Measures every protocol in every place; whether everything could be measured.
-pub(super) fn run(session: &Session, places: &Places) -> bool {
+pub(super) fn run(session: &Session, places: &Transports) -> bool {
     let one = |place: &Transport| {
         let protocols = of(*place);
         let mut results = Results::default();

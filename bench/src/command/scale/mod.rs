@@ -134,7 +134,7 @@ impl Options {
 
 /// A program on a number of ranks.
 #[derive(Debug, Serialize)]
-struct Point {
+struct ScalePoint {
     machine: String,
     program: &'static str,
     ranks: u32,
@@ -194,13 +194,14 @@ fn simulate(
     machine: &Machine,
     program: Program,
     ranks: &[u32],
-) -> Vec<Point> {
+) -> Vec<ScalePoint> {
     let sequential = trace::alone(&*options.trace(program, 1), &machine.compute).as_seconds();
     let point = |&ranks: &u32| {
         let trace = options.trace(program, ranks);
         let totals = World::new(machine, &*trace, ranks).run();
         let speed_up = sequential / totals.time.as_seconds();
-        let point = Point { machine: machine.name.clone(), program: program.name(), ranks, speed_up, totals };
+        let point =
+            ScalePoint { machine: machine.name.clone(), program: program.name(), ranks, speed_up, totals };
         session.object(&point);
         point
     };

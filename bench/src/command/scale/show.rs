@@ -1,6 +1,6 @@
 //! What was simulated, as tables.
 
-use super::Point;
+use super::ScalePoint;
 use crate::Session;
 use crate::table::{Table, number};
 use scash_bench::scale::growth::Growth;
@@ -51,7 +51,7 @@ const COLUMNS: [&str; 12] = [
 ];
 
 /// A program on a machine, and beside it the paper's speed-up on so many nodes, if it is the paper's machine.
-pub(super) fn points(session: &Session, title: &str, paper: Option<(u32, f64)>, points: &[Point]) {
+pub(super) fn points(session: &Session, title: &str, paper: Option<(u32, f64)>, points: &[ScalePoint]) {
     let mut table = Table::new(COLUMNS);
     points.iter().for_each(|point| table.line(cells(point)));
     let compared = |(nodes, speed_up): (u32, f64)| {
@@ -61,7 +61,7 @@ pub(super) fn points(session: &Session, title: &str, paper: Option<(u32, f64)>, 
     session.show(&format!("{title} (simulated)\n{table}{}", paper.and_then(compared).unwrap_or_default()));
 }
 
-fn cells(point: &Point) -> [String; 12] {
+fn cells(point: &ScalePoint) -> [String; 12] {
     let (totals, ranks) = (&point.totals, f64::from(point.ranks));
     let milliseconds = totals.time.as_seconds() * 1e3;
     let kib = |bytes: f64| number(Some(bytes / 1024.0));

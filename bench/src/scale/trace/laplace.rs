@@ -2,7 +2,7 @@
 //! reads one more above and below.
 
 use super::{Op, Trace};
-use crate::scale::machine::Work;
+use crate::scale::machine::Arithmetic;
 use std::ops::Range;
 
 /// Bytes of an element.
@@ -57,7 +57,7 @@ impl Laplace {
             ops.push(Op::Read(old, self.bytes(first_read..row + 2)));
             let whole = self.bytes(row..row + 1);
             ops.push(Op::Write(new, whole.start + ELEMENT..whole.end - ELEMENT));
-            ops.push(Op::Compute(Work::Cells(self.columns)));
+            ops.push(Op::Compute(Arithmetic::Cells(self.columns)));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::grid::Grid;
 use super::{Op, Trace};
-use crate::scale::machine::Work;
+use crate::scale::machine::Arithmetic;
 
 /// Elements of a row of a block are padded to a multiple of so many.
 const LANES: u64 = 8;
@@ -47,7 +47,7 @@ impl Lu {
 
     /// So many thirds of b³ operations: a product of blocks takes six, a solution three, a factorisation two.
     fn compute(&self, thirds: u64) -> Op {
-        Op::Compute(Work::Flops(self.side.pow(3) * thirds / 3))
+        Op::Compute(Arithmetic::Flops(self.side.pow(3) * thirds / 3))
     }
 
     /// Reads what block (i, j) needs to be brought up to step k-1.

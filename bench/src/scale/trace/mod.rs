@@ -10,7 +10,7 @@ pub use laplace::Laplace;
 pub use lu::Lu;
 pub use pattern::Pattern;
 
-use super::machine::{Compute, Work};
+use super::machine::{Arithmetic, Compute};
 use super::time::Time;
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub enum Op {
     /// Writes bytes of an array, in order.
     Write(usize, Range<u64>),
     /// Computes.
-    Compute(Work),
+    Compute(Arithmetic),
 }
 
 /// A program, seen from the protocol: shared arrays, and intervals that a memory barrier ends.

@@ -40,7 +40,7 @@ impl From<Malformed> for Bug {
     }
 }
 
-type Done<T> = Result<T, Bug>;
+type SimulationResult<T> = Result<T, Bug>;
 
 /// One rank, while an order is carried out or a message is taken.
 pub(super) struct RankMachine<'a, 'w> {
@@ -62,7 +62,7 @@ impl World<'_> {
     fn with_interpreter<T>(
         &mut self,
         rank: usize,
-        run: impl FnOnce(&mut Interpreter, &mut RankMachine<'_, '_>) -> Done<T>,
+        run: impl FnOnce(&mut Interpreter, &mut RankMachine<'_, '_>) -> SimulationResult<T>,
     ) -> T {
         let mut interpreter = self.ranks[rank].interpreter.take().expect("a rank does one thing at a time");
         let done = run(&mut interpreter, &mut RankMachine { world: self, rank });
@@ -73,7 +73,7 @@ impl World<'_> {
 
 impl RankMachine<'_, '_> {
     /// A call of the system about pages.
-    fn call(&mut self) -> Done<()> {
+    fn call(&mut self) -> SimulationResult<()> {
         self.world.ranks[self.rank].clock += self.world.machine.pages.call;
         Ok(())
     }
@@ -81,7 +81,7 @@ impl RankMachine<'_, '_> {
 
 /// What traces do not do: they free nothing, move nothing, lock nothing, operate on no words, and run on one
 /// thread.
-fn never<T>(what: &str) -> Done<T> {
+fn never<T>(what: &str) -> SimulationResult<T> {
     Err(Bug(format!("a trace made its node order to {what}")))
 }
 
@@ -96,43 +96,43 @@ impl Machine for RankMachine<'_, '_> {
         Transfer::ZeroCopy
     }
 
-    fn map_zero(&mut self, pages: Pages, _: Access) -> Done<()> {
+    fn map_zero(&mut self, pages: Pages, _: Access) -> SimulationResult<()> {
         self.world.ranks[self.rank].clock += self.world.machine.pages.zero * u64::from(pages.count);
         self.call()
     }
 
-    fn map(&mut self, _: Pages, _: Access) -> Done<()> {
+    fn map(&mut self, _: Pages, _: Access) -> SimulationResult<()> {
         self.call()
     }
 
-    fn protect(&mut self, _: Pages, _: Access) -> Done<()> {
+    fn protect(&mut self, _: Pages, _: Access) -> SimulationResult<()> {
         self.call()
     }
 
-    fn unmap(&mut self, _: Pages) -> Done<()> {
+    fn unmap(&mut self, _: Pages) -> SimulationResult<()> {
         self.call()
     }
 
-    fn discard(&mut self, _: Pages) -> Done<()> {
+    fn discard(&mut self, _: Pages) -> SimulationResult<()> {
         never("discard pages")
     }
 
-    fn watch(&mut self, _: Pages) -> Done<bool> {
+    fn watch(&mut self, _: Pages) -> SimulationResult<bool> {
         self.call()?;
         Ok(true)
     }
 
-    fn unwatch(&mut self, _: Pages) -> Done<()> {
+    fn unwatch(&mut self, _: Pages) -> SimulationResult<()> {
         self.call()
     }
 
-    fn written(&mut self, pages: Pages, found: &mut Vec<Pages>) -> Done<()> {
+    fn written(&mut self, pages: Pages, found: &mut Vec<Pages>) -> SimulationResult<()> {
         let written = &self.world.ranks[self.rank].written;
         found.extend(pages.iter().filter(|page| written.contains_key(page)).map(Pages::one));
         self.call()
     }
 
-    fn look(&mut self, page: u32) -> Done<()> {
+    fn look(&mut self, page: u32) -> SimulationResult<()> {
         let me = &mut self.world.ranks[self.rank];
         me.clock += self.world.machine.pages.compare;
         self.world.seen.fill(0);
@@ -146,37 +146,37 @@ impl Machine for RankMachine<'_, '_> {
         &self.world.seen
     }
 
-    fn differences(&mut self, _: u32) -> Done<Changes> {
+    fn differences(&mut self, _: u32) -> SimulationResult<Changes> {
         Ok(Changes::between(&ZEROS, &self.world.seen))
     }
 
-    fn store(&mut self, _: u32, _: usize, _: &[u8]) -> Done<()> {
+    fn store(&mut self, _: u32, _: usize, _: &[u8]) -> SimulationResult<()> {
         Ok(())
     }
 
-    fn make_twin(&mut self, _: u32) -> Done<()> {
+    fn make_twin(&mut self, _: u32) -> SimulationResult<()> {
         self.world.ranks[self.rank].clock += self.world.machine.pages.copy;
         Ok(())
     }
 
     /// What is merged has its costs as a whole.
-    fn twin(&mut self, _: u32) -> Done<Option<&mut PageBytes>> {
+    fn twin(&mut self, _: u32) -> SimulationResult<Option<&mut PageBytes>> {
         Ok(None)
     }
 
-    fn twin_what_was_seen(&mut self, page: u32) -> Done<()> {
+    fn twin_what_was_seen(&mut self, page: u32) -> SimulationResult<()> {
         self.make_twin(page)
     }
 
-    fn drop_twin(&mut self, _: u32) -> Done<()> {
+    fn drop_twin(&mut self, _: u32) -> SimulationResult<()> {
         Ok(())
     }
 
-    fn put_seen(&mut self, _: Rank, _: u32, _: &Changes) -> Done<()> {
+    fn put_seen(&mut self, _: Rank, _: u32, _: &Changes) -> SimulationResult<()> {
         never("put a diff")
     }
 
-    fn put_seen_if_cheap(&mut self, to: Rank, _: u32, changes: &Changes) -> Done<bool> {
+    fn put_seen_if_cheap(&mut self, to: Rank, _: u32, changes: &Changes) -> SimulationResult<bool> {
         let is_cheap = self.world.machine.network.direct || changes.runs().nth(FEW).is_none();
         if is_cheap {
             self.world.put(self.rank, to, changes.bytes() as u64);
@@ -184,26 +184,26 @@ impl Machine for RankMachine<'_, '_> {
         Ok(is_cheap)
     }
 
-    fn put_pages(&mut self, to: Rank, pages: Pages) -> Done<()> {
+    fn put_pages(&mut self, to: Rank, pages: Pages) -> SimulationResult<()> {
         self.world.put(self.rank, to, u64::from(pages.count) * PAGE);
         Ok(())
     }
 
-    fn get_page(&mut self, _: Rank, _: u32, _: &mut PageBytes) -> Done<()> {
+    fn get_page(&mut self, _: Rank, _: u32, _: &mut PageBytes) -> SimulationResult<()> {
         never("renew a page")
     }
 
-    fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> Done<()> {
+    fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> SimulationResult<()> {
         let freight = Freight::Message { kind, bytes: bytes.to_vec() };
         self.world.send(self.rank, to, bytes.len() as u64, freight);
         Ok(())
     }
 
-    fn flush(&mut self) -> Done<()> {
+    fn flush(&mut self) -> SimulationResult<()> {
         Ok(())
     }
 
-    fn close(&mut self, _: &mut Vec<Rank>) -> Done<bool> {
+    fn close(&mut self, _: &mut Vec<Rank>) -> SimulationResult<bool> {
         never("end an interval")
     }
 
@@ -215,19 +215,19 @@ impl Machine for RankMachine<'_, '_> {
         false
     }
 
-    fn forget_claims(&mut self, _: Pages) -> Done<()> {
+    fn forget_claims(&mut self, _: Pages) -> SimulationResult<()> {
         never("forget claims")
     }
 
-    fn answer(&mut self, _: u32, _: u64, _: bool) -> Done<()> {
+    fn answer(&mut self, _: u32, _: u64, _: bool) -> SimulationResult<()> {
         never("let a thread go on")
     }
 
-    fn stalled(&mut self, _: Rank, _: &[u8]) -> Done<()> {
+    fn stalled(&mut self, _: Rank, _: &[u8]) -> SimulationResult<()> {
         never("say who waits for whom")
     }
 
-    fn hear(&mut self, _: Rank, _: &[u8]) -> Done<()> {
+    fn hear(&mut self, _: Rank, _: &[u8]) -> SimulationResult<()> {
         never("look for data races")
     }
 

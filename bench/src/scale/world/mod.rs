@@ -21,10 +21,10 @@ mod transport;
 mod work;
 
 use super::machine::Machine;
-use super::queue::{Packet, Queue, Stage};
+use super::queue::{Packet, PacketEvent, Queue};
 use super::time::Time;
 use super::trace::{Op, Trace};
-use super::written::Written;
+use super::written::WrittenBytes;
 use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::Interpreter;
 use scash_proto::node::{Collective, Eviction, Input, MIGRATE_AFTER, Node};
@@ -79,7 +79,7 @@ struct RankState {
     /// First pages of the shared arrays.
     arrays: Vec<u32>,
     /// What it wrote in this interval, by page.
-    written: HashMap<u32, Written>,
+    written: HashMap<u32, WrittenBytes>,
     /// Is there, but while it carries out an order.
     interpreter: Option<Interpreter>,
     tally: Tally,
@@ -148,9 +148,9 @@ impl<'a> World<'a> {
         }
         while let Some((at, stage, packet)) = self.queue.pop() {
             match stage {
-                Stage::Leaves => self.leaves(at, packet),
-                Stage::Comes => self.comes(at, packet),
-                Stage::IsThere => self.is_there(at, *packet),
+                PacketEvent::Leaves => self.leaves(at, packet),
+                PacketEvent::Comes => self.comes(at, packet),
+                PacketEvent::IsThere => self.is_there(at, *packet),
             }
         }
         let stuck = self.ranks.iter().find(|rank| rank.state != State::Finished);

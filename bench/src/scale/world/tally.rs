@@ -49,7 +49,7 @@ impl Tally {
     /// What a message says is held until its meeting is over. Returns how many bytes it brings that are to be
     /// merged into pages.
     pub(super) fn take(&mut self, kind: Kind, bytes: &[u8]) -> u64 {
-        let Some(Said { meeting, held, merged }) = said(kind, bytes) else { return 0 };
+        let Some(MessageTally { meeting, held, merged }) = said(kind, bytes) else { return 0 };
         let slot = &mut self.held[(meeting % 2) as usize];
         if slot.0 != meeting {
             *slot = (meeting, 0);
@@ -78,7 +78,7 @@ impl Tally {
 }
 
 /// What a message says.
-struct Said {
+struct MessageTally {
     meeting: u32,
     /// Bytes that its receiver holds.
     held: usize,
@@ -86,21 +86,21 @@ struct Said {
     merged: u64,
 }
 
-fn said(kind: Kind, bytes: &[u8]) -> Option<Said> {
+fn said(kind: Kind, bytes: &[u8]) -> Option<MessageTally> {
     match kind {
         Kind::Token => {
             let token = Token::decode(bytes).ok()?;
             let lists = size_of_val(&token.counts[..]) + size_of_val(&token.notices[..]);
-            Some(Said { meeting: token.meeting, held: size_of::<Token>() + lists, merged: 0 })
+            Some(MessageTally { meeting: token.meeting, held: size_of::<Token>() + lists, merged: 0 })
         }
         Kind::Control => {
             let (meeting, control) = Control::decode(bytes).ok()?;
             let held = size_of::<Control>() + size_of::<Pages>() * runs(&control);
-            Some(Said { meeting, held, merged: 0 })
+            Some(MessageTally { meeting, held, merged: 0 })
         }
         Kind::Diff | Kind::Update => {
             let (meeting, pages) = PageBatch::read(bytes).ok()?;
-            let mut said = Said { meeting, held: 0, merged: 0 };
+            let mut said = MessageTally { meeting, held: 0, merged: 0 };
             for (_, diff) in pages.flatten() {
                 said.held += size_of::<u32>() + size_of::<Rank>();
                 said.merged += Diff::parse(diff).map_or(0, |diff| diff.changes().bytes() as u64);

@@ -1,7 +1,7 @@
 //! What travels: out of a port, over the wire, into a port, to a processor.
 
 use super::{State, World};
-use crate::scale::queue::{Freight, Packet, Stage};
+use crate::scale::queue::{Freight, Packet, PacketEvent};
 use crate::scale::time::Time;
 use scash_proto::{PAGE_SIZE, Rank};
 
@@ -11,7 +11,7 @@ impl World<'_> {
         let me = &mut self.ranks[rank];
         me.clock += self.machine.network.overhead;
         let (from, timed) = (Rank(u32::try_from(rank).unwrap_or(u32::MAX)), me.tally.is_timed());
-        self.queue.push(me.clock, Stage::Leaves, Box::new(Packet { from, to, bytes, timed, freight }));
+        self.queue.push(me.clock, PacketEvent::Leaves, Box::new(Packet { from, to, bytes, timed, freight }));
     }
 
     /// Writes bytes into a peer's frames.
@@ -38,7 +38,7 @@ impl World<'_> {
         let begin = at.max(me.port.out);
         me.port.out = begin + network.occupied(packet.bytes);
         me.tally.sent.add(packet.timed, packet.bytes);
-        self.queue.push(begin + network.latency, Stage::Comes, packet);
+        self.queue.push(begin + network.latency, PacketEvent::Comes, packet);
     }
 
     /// Its first byte comes to its receiver's port, and waits likewise.
@@ -48,7 +48,7 @@ impl World<'_> {
         let begin = at.max(me.port.into);
         me.port.into = begin + network.occupied(packet.bytes);
         me.tally.received.add(packet.timed, packet.bytes);
-        self.queue.push(begin + network.per_byte * packet.bytes, Stage::IsThere, packet);
+        self.queue.push(begin + network.per_byte * packet.bytes, PacketEvent::IsThere, packet);
     }
 
     /// All of it is there. What the port deals with by itself is done; messages wait for the processor.
@@ -60,7 +60,7 @@ impl World<'_> {
                 let bytes = u64::from(pages.count()) * PAGE_SIZE as u64;
                 let freight = Freight::Answer(pages);
                 let answer = Packet { from: packet.to, to: packet.from, bytes, timed: packet.timed, freight };
-                self.queue.push(at + self.machine.network.serve, Stage::Leaves, Box::new(answer));
+                self.queue.push(at + self.machine.network.serve, PacketEvent::Leaves, Box::new(answer));
             }
             Freight::Answer(pages) => {
                 self.looks_up(rank, at);

@@ -32,7 +32,7 @@ impl Limits {
 /// What a message is. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum LineKind {
     Start = 1,
     Hello = 2,
     Welcome = 3,
@@ -43,9 +43,9 @@ pub(super) enum Kind {
     Cut = 8,
 }
 
-impl Kind {
-    fn decode(byte: u8) -> Option<Kind> {
-        use Kind::{Abort, Cut, Finalized, Gather, Gathered, Hello, Start, Welcome};
+impl LineKind {
+    fn decode(byte: u8) -> Option<LineKind> {
+        use LineKind::{Abort, Cut, Finalized, Gather, Gathered, Hello, Start, Welcome};
         [Start, Hello, Welcome, Gather, Gathered, Finalized, Abort, Cut]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
@@ -64,7 +64,7 @@ pub(super) fn rubbish<T>(why: impl Into<String>) -> Result<T, Rubbish> {
 /// A whole message.
 #[derive(Debug)]
 pub(super) struct Message {
-    pub(super) kind: Kind,
+    pub(super) kind: LineKind,
     pub(super) sequence: u32,
     pub(super) bytes: Vec<u8>,
     pub(super) fds: Vec<OwnedFd>,
@@ -72,7 +72,7 @@ pub(super) struct Message {
 
 impl Message {
     /// A message without descriptors.
-    pub(super) fn plain(kind: Kind, bytes: Vec<u8>) -> Message {
+    pub(super) fn plain(kind: LineKind, bytes: Vec<u8>) -> Message {
         Message { kind, sequence: 0, bytes, fds: Vec::new() }
     }
 
@@ -92,7 +92,7 @@ pub(super) struct Packet<'a, F> {
 
 /// Cuts packet number `index` out of a message; `None` past the last. Every message has at least one packet.
 pub(super) fn packet<'a, F>(
-    kind: Kind,
+    kind: LineKind,
     sequence: u32,
     bytes: &'a [u8],
     fds: &'a [F],
@@ -152,7 +152,7 @@ impl Assembler {
         if magic != MAGIC {
             return rubbish(format!("a packet starts with {magic:#06x} instead of {MAGIC:#06x}"));
         }
-        let Some(kind) = Kind::decode(kind) else { return rubbish(format!("unknown kind {kind}")) };
+        let Some(kind) = LineKind::decode(kind) else { return rubbish(format!("unknown kind {kind}")) };
         if length as usize != payload.len() {
             return rubbish(format!("a packet announces {length} bytes and carries {}", payload.len()));
         }
@@ -174,7 +174,7 @@ impl Assembler {
     /// The partial message (or a new one) with a packet's contents added.
     fn grow(
         &mut self,
-        kind: Kind,
+        kind: LineKind,
         sequence: u32,
         payload: &[u8],
         fds: Vec<OwnedFd>,
@@ -266,7 +266,7 @@ pub(super) fn encode_gathered(sequence: u32, shares: Vec<Share>) -> Message {
         bytes.extend_from_slice(&blob);
         all_fds.extend(fds);
     }
-    Message { kind: Kind::Gathered, sequence, bytes, fds: all_fds }
+    Message { kind: LineKind::Gathered, sequence, bytes, fds: all_fds }
 }
 
 /// The inverse of [`encode_gathered`], for a job of `size` ranks.

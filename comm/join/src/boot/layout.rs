@@ -12,12 +12,12 @@ pub const MOST_HOSTS: usize = 4096;
 pub struct Layout {
     hosts: u32,
     /// Ascending, and not empty. No two that follow one another are of one host.
-    runs: Vec<Run>,
+    runs: Vec<HostRun>,
 }
 
 /// Ranks of one host that follow one another, from where the run before ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct HostRun {
     /// The first rank behind it.
     end: u32,
     host: u32,
@@ -30,7 +30,7 @@ impl Layout {
     /// If there are none.
     pub fn one_host(size: u32) -> Layout {
         assert!(size > 0, "a job has ranks");
-        Layout { hosts: 1, runs: vec![Run { end: size, host: 0 }] }
+        Layout { hosts: 1, runs: vec![HostRun { end: size, host: 0 }] }
     }
 
     /// So many ranks on each host in turn; `None` if a host has none, or there are no hosts or too many
@@ -48,7 +48,7 @@ impl Layout {
     /// So many ranks on that host, and then so many on that one; `None` as for [`new`](Self::new), but that
     /// hosts may have no ranks, and several runs.
     fn of_runs(hosts: u32, counts: impl Iterator<Item = (u32, u32)>) -> Option<Layout> {
-        let (mut end, mut runs) = (0_u32, Vec::<Run>::new());
+        let (mut end, mut runs) = (0_u32, Vec::<HostRun>::new());
         if !(1..=MOST_HOSTS).contains(&usize::try_from(hosts).ok()?) {
             return None;
         }
@@ -56,7 +56,7 @@ impl Layout {
             end = end.checked_add(count).filter(|_| count > 0 && host < hosts)?;
             match runs.last_mut() {
                 Some(last) if last.host == host => last.end = end,
-                _ => runs.push(Run { end, host }),
+                _ => runs.push(HostRun { end, host }),
             }
         }
         (!runs.is_empty()).then_some(Layout { hosts, runs })

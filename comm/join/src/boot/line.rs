@@ -17,16 +17,16 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 
 /// Whether a call may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum Blocking {
     /// It may.
     Yes,
     /// It returns `EAGAIN` instead.
     No,
 }
 
-impl Wait {
+impl Blocking {
     fn flags(self) -> MsgFlags {
-        if self == Wait::No { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() }
+        if self == Blocking::No { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() }
     }
 }
 
@@ -34,7 +34,7 @@ impl Wait {
 pub(super) fn send<F: AsRawFd>(
     line: BorrowedFd<'_>,
     packet: &Packet<'_, F>,
-    wait: Wait,
+    wait: Blocking,
 ) -> Result<(), Errno> {
     let fds: Vec<RawFd> = packet.fds.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&fds)];
@@ -66,7 +66,7 @@ pub(super) fn buffer() -> Vec<u8> {
 
 /// Receives one packet. Whatever the other end sent before it closed is delivered before
 /// [`Received::Closed`].
-pub(super) fn receive(line: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<Received, Errno> {
+pub(super) fn receive(line: BorrowedFd<'_>, buffer: &mut [u8], wait: Blocking) -> Result<Received, Errno> {
     let mut control = nix::cmsg_space!([RawFd; MAX_FDS]);
     // If the other end closed with packets of ours unread, the kernel says "connection reset" once, ahead of
     // the packets that are still here for us.

@@ -3,13 +3,13 @@
 use super::alone::{self, Alone};
 use super::claim::claim;
 use super::external::{self, External, Service};
-use super::frame::{self, Assembler, Kind, Limits, Message, Packet, Reader, Share, decode_gathered};
+use super::frame::{self, Assembler, Limits, LineKind, Message, Packet, Reader, Share, decode_gathered};
 use super::identity::{Identity, text};
 use super::io;
 use super::layout::Layout;
-use super::line::{self, Received, Wait};
+use super::line::{self, Blocking, Received};
 use super::page::JobPage;
-use super::roster::Reason;
+use super::roster::{self, Reason};
 use super::{Settings, vars};
 use nix::errno::Errno;
 use scash_comm::descriptors::out_of_the_way;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// How long to wait until other ranks have taken the descriptors that are on their way to them.
 const CONGESTION: Duration = Duration::from_secs(30);
 
-/// A rank as a member of its job: who it is, and its way to the others.
+/// A rank as a member of its job: who it is, and its connection to the others.
 #[derive(Debug)]
 pub struct Member {
     rank: u32,
@@ -34,7 +34,7 @@ pub struct Member {
     settings: Settings,
     secret: Secret,
     layout: Layout,
-    way: Way,
+    connection: Connection,
     page: Arc<JobPage>,
     /// An address of this host that other hosts reach, if it is known.
     address: Option<IpAddr>,
@@ -44,16 +44,16 @@ pub struct Member {
 
 /// How a rank reaches the others, before it has an endpoint.
 #[derive(Debug)]
-enum Way {
+enum Connection {
     /// By its launcher, or by the rank that does a launcher's work.
-    Line(Line),
+    Line(BootLine),
     /// There are no others, and no launcher.
     Alone(Alone),
 }
 
 /// A rank's line.
 #[derive(Debug)]
-struct Line {
+struct BootLine {
     socket: OwnedFd,
     assembler: Assembler,
     buffer: Vec<u8>,
@@ -130,7 +130,7 @@ impl Member {
             settings,
             secret,
             layout,
-            way: Way::Alone(alone),
+            connection: Connection::Alone(alone),
             page,
             address: None,
             starts_again: false,
@@ -154,14 +154,14 @@ impl Member {
         }
         let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
         let assembler = Assembler::new(Limits::FROM_LAUNCHER);
-        let way = Way::Line(Line { socket, assembler, buffer, sequence: 0, service });
+        let connection = Connection::Line(BootLine { socket, assembler, buffer, sequence: 0, service });
         Ok(Member {
             rank,
             size,
             settings,
             secret,
             layout,
-            way,
+            connection,
             page: Arc::new(page),
             address: None,
             starts_again: false,
@@ -206,7 +206,7 @@ impl Member {
     /// Ends a member that has come here in an image of another process: its line and its page are not there
     /// any more, and are not closed. Its memory is given back where there is much of it.
     pub fn abandon(mut self) {
-        if let Way::Line(line) = &mut self.way {
+        if let Connection::Line(line) = &mut self.connection {
             line.buffer = Vec::new();
         }
         std::mem::forget(self);
@@ -215,12 +215,12 @@ impl Member {
     /// Introduces this rank. Returns when all ranks have said hello, and run the same program with the same
     /// scash.
     pub fn hello(&mut self, identity: &Identity) -> Result<()> {
-        match &mut self.way {
-            Way::Line(line) => {
-                line.send(Kind::Hello, 0, &identity.encode(), &[])?;
-                line.receive(Kind::Welcome).map(drop)
+        match &mut self.connection {
+            Connection::Line(line) => {
+                line.send(LineKind::Hello, 0, &identity.encode(), &[])?;
+                line.receive(LineKind::Welcome).map(drop)
             }
-            Way::Alone(_) => Ok(()),
+            Connection::Alone(_) => Ok(()),
         }
     }
 
@@ -228,12 +228,12 @@ impl Member {
     /// (Under another launcher than `scash run` the lowest rank of each host serves the others, and waits
     /// here until they are done, too.)
     pub fn finalized(&mut self) -> Result<()> {
-        match &mut self.way {
-            Way::Line(line) => {
-                line.send(Kind::Finalized, 0, &[], &[])?;
+        match &mut self.connection {
+            Connection::Line(line) => {
+                line.send(LineKind::Finalized, 0, &[], &[])?;
                 line.service.as_mut().map_or(Ok(()), Service::leave)
             }
-            Way::Alone(alone) => {
+            Connection::Alone(alone) => {
                 alone.finalized();
                 Ok(())
             }
@@ -241,17 +241,17 @@ impl Member {
     }
 
     /// Tells the launcher that the way to another rank broke, which has not ended: it ends the job, and says
-    /// why.
-    pub fn tell_cut(&mut self, why: &str) -> Result<()> {
-        match &mut self.way {
-            Way::Line(line) => line.send(Kind::Cut, 0, why.as_bytes(), &[]),
-            Way::Alone(_) => Ok(()),
+    /// why. `waits`: unless it can start all ranks again elsewhere, for which this one waits.
+    pub fn tell_cut(&mut self, other: u32, why: &str, waits: bool) -> Result<()> {
+        match &mut self.connection {
+            Connection::Line(line) => line.send(LineKind::Cut, 0, &roster::cut(other, why, waits), &[]),
+            Connection::Alone(_) => Ok(()),
         }
     }
 }
 
-impl Line {
-    fn send(&mut self, kind: Kind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+impl BootLine {
+    fn send(&mut self, kind: LineKind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
         for index in 0.. {
             let Some(packet) = frame::packet(kind, sequence, bytes, fds, index) else { break };
             self.send_packet(&packet)?;
@@ -262,11 +262,11 @@ impl Line {
     fn send_packet(&mut self, packet: &Packet<'_, BorrowedFd<'_>>) -> Result<()> {
         let started = Instant::now();
         loop {
-            match line::send(self.socket.as_fd(), packet, Wait::Yes) {
+            match line::send(self.socket.as_fd(), packet, Blocking::Yes) {
                 Ok(()) => return Ok(()),
                 // The launcher closes the line of a rank that it has refused: what it had to say comes first.
                 Err(Errno::EPIPE | Errno::ECONNRESET) => {
-                    return self.receive(Kind::Abort).and(Err(self.launcher_is_gone()));
+                    return self.receive(LineKind::Abort).and(Err(self.launcher_is_gone()));
                 }
                 // More descriptors are on their way than this user may have open. They land when other ranks
                 // take them.
@@ -284,8 +284,8 @@ impl Line {
 
     /// Gives this rank's share, and waits for those of all.
     fn gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Message> {
-        self.send(Kind::Gather, self.sequence, blob, fds)?;
-        let message = self.receive(Kind::Gathered)?;
+        self.send(LineKind::Gather, self.sequence, blob, fds)?;
+        let message = self.receive(LineKind::Gathered)?;
         if message.sequence != self.sequence {
             return Err(confused(frame::Rubbish(format!("the result of exchange {}", message.sequence))));
         }
@@ -303,9 +303,9 @@ impl Line {
     }
 
     /// Waits for the next message, which must be of this kind.
-    fn receive(&mut self, expected: Kind) -> Result<Message> {
+    fn receive(&mut self, expected: LineKind) -> Result<Message> {
         loop {
-            let message = match line::receive(self.socket.as_fd(), &mut self.buffer, Wait::Yes) {
+            let message = match line::receive(self.socket.as_fd(), &mut self.buffer, Blocking::Yes) {
                 Ok(Received::Packet(length, fds)) => {
                     self.assembler.push(&self.buffer[..length], fds).map_err(confused)?
                 }
@@ -315,7 +315,7 @@ impl Line {
             };
             match message {
                 None => {}
-                Some(message) if message.kind == Kind::Abort => return Err(aborted(&message.bytes)),
+                Some(message) if message.kind == LineKind::Abort => return Err(aborted(&message.bytes)),
                 Some(message) if message.kind == expected => return Ok(message),
                 Some(message) => {
                     return Err(confused(frame::Rubbish(format!("a {:?} message", message.kind))));
@@ -354,9 +354,9 @@ unsafe impl Exchange for Member {
                 fds.len()
             )));
         }
-        match &mut self.way {
-            Way::Line(line) => decode_gathered(self.size, line.gather(blob, fds)?).map_err(confused),
-            Way::Alone(_) => Alone::gather(blob, fds),
+        match &mut self.connection {
+            Connection::Line(line) => decode_gathered(self.size, line.gather(blob, fds)?).map_err(confused),
+            Connection::Alone(_) => Alone::gather(blob, fds),
         }
     }
 }
@@ -424,7 +424,7 @@ struct Start {
 
 /// Reads the first message, which the launcher has sent before this process began.
 fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Result<Start> {
-    let (length, fds) = match line::receive(line, buffer, Wait::No) {
+    let (length, fds) = match line::receive(line, buffer, Blocking::No) {
         Ok(Received::Packet(length, fds)) => (length, fds),
         Ok(received) => return Err(unreadable(&received)),
         Err(Errno::EAGAIN) => {
@@ -435,7 +435,7 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
         Err(errno) => return Err(io("reading from the launcher")(errno)),
     };
     let message = Assembler::new(Limits::FROM_LAUNCHER).push(&buffer[..length], fds).map_err(confused)?;
-    let Some(Message { kind: Kind::Start, mut bytes, fds, .. }) = message else {
+    let Some(Message { kind: LineKind::Start, mut bytes, fds, .. }) = message else {
         return Err(confused(frame::Rubbish("no Start message".into())));
     };
     let secret = bytes.get_mut(8..).and_then(|rest| rest.first_chunk_mut()).map(Secret::taken_from);

@@ -22,8 +22,8 @@
 //!
 //! # Several hosts
 //! Where a job has several hosts, an agent on each holds the lines of its ranks and a job page, and the
-//! launcher decides as before ([`Trunk`], [`Branch`]). Ranks notice nothing but the numbers of hosts in their
-//! Start message. Descriptors of a gather reach the ranks of their own host only.
+//! launcher decides as before ([`LauncherRelay`], [`HostRelay`]). Ranks notice nothing but the numbers of
+//! hosts in their Start message. Descriptors of a gather reach the ranks of their own host only.
 //!
 //! # Other launchers
 //! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and
@@ -64,12 +64,12 @@
 //! | 5 | Gathered | to the rank | per rank: blob length `u64`, descriptors `u32` (0 for ranks of other hosts); then all blobs | those of its host, in rank order |
 //! | 6 | Finalized | to the launcher | none | none |
 //! | 7 | Abort | to the rank | reason `u8` (0 refused, 1 a rank is gone), rank `u32`, text (UTF-8) | none |
-//! | 8 | Cut: the way to another rank broke, and that rank has not ended | to the launcher | text (UTF-8) | none |
+//! | 8 | Cut: the way to another rank broke, and that rank has not ended | to the launcher | 1 if the rank waits to be started again, else 0; the other rank (u32); text (UTF-8) | none |
 //!
 //! `sequence` counts a rank's gathers from 0; it is 0 in the other kinds.
 //!
 //! # Invariants
-//! - A rank can send anything at all; the launcher answers rubbish with a [`Failure`] that names the rank,
+//! - A rank can send anything at all; the launcher answers rubbish with a [`JobFailure`] that names the rank,
 //!   and never panics.
 //! - The launcher never waits for a rank: its sockets do not block, and what does not fit is queued.
 //! - No waiting call of a rank outlives the job: the launcher's end, a rank's death and a refusal end it with
@@ -81,23 +81,25 @@ mod external;
 mod frame;
 mod host;
 mod identity;
+mod invitation;
 mod layout;
 mod line;
 mod member;
 mod page;
+mod rank_lines;
 mod relay;
 mod roster;
-mod seats;
 
 pub use alone::started_with_others;
 pub use external::{Gathering, Keeper};
-pub use host::{Host, Invitation, Settings};
+pub use host::Host;
 pub use identity::Identity;
+pub use invitation::{Invitation, Settings};
 pub use layout::{Layout, MOST_HOSTS};
 pub use member::Member;
 pub use page::{JobPage, RankState};
-pub use relay::{Branch, Decision, Report, Trunk};
-pub use roster::{Exit, Failure};
+pub use relay::{Decision, HostRelay, LauncherRelay, Report};
+pub use roster::{Accusation, Exit, JobFailure};
 
 /// The environment variables by which the launcher tells a rank who it is.
 pub mod vars {

@@ -1,26 +1,26 @@
-//! Boot lines across hosts: the same conversation, with the lines of each host at an agent ([`Branch`]) and
-//! the decisions at the launcher ([`Trunk`]). What goes between the two are values ([`Report`],
+//! Boot lines across hosts: the same conversation, with the lines of each host at an agent ([`HostRelay`])
+//! and the decisions at the launcher ([`LauncherRelay`]). What goes between the two are values ([`Report`],
 //! [`Decision`]); how they travel is their owners' affair.
 //!
 //! ```text
-//!   rank ── line ── Branch ──Report──▶ Trunk (Roster)        one trunk a job,
-//!                     ▲ ◀──Decision──────┘                   one branch a host
+//!   rank ── line ── HostRelay ──Report──▶ LauncherRelay (Roster)      one of these a job,
+//!                     ▲ ◀──Decision─────────┘                         one of those a host
 //!                  job page of the host
 //! ```
 //!
 //! Messages travel as the packets of the line, so that no frame is long and both ends check them as they
-//! check any line. Descriptors do not travel: a branch keeps what its ranks give to a gather, and adds it to
-//! the result.
+//! check any line. Descriptors do not travel: a host's relay keeps what its ranks give to a gather, and
+//! adds it to the result.
 
 use super::frame::{
-    Assembler, Kind, Limits, Message, Rubbish, Share, decode_gathered, encode_gathered, rubbish,
+    Assembler, Limits, LineKind, Message, Rubbish, Share, decode_gathered, encode_gathered, rubbish,
 };
-use super::host::{Invitation, Settings};
+use super::invitation::{Invitation, Settings};
 use super::io;
 use super::layout::Layout;
 use super::page::{PageWriter, RankState};
-use super::roster::{self, Exit, Failure, Output, Reason, Roster};
-use super::seats::{Heard, Seats};
+use super::rank_lines::{LineInput, RankLines};
+use super::roster::{self, Accusation, Exit, JobFailure, Output, Reason, Roster};
 use scash_comm::{Result, Secret};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,7 +34,7 @@ pub enum Report {
     /// It sent this packet (of a whole message, without descriptors).
     Packet(u32, Vec<u8>),
     /// It sent what is no message, as the text says.
-    Lie(u32, String),
+    Malformed(u32, String),
     /// Its process ended, and all that it ever sent has been reported.
     Exited(u32, Exit),
 }
@@ -58,31 +58,33 @@ fn packets(message: &Message) -> impl Iterator<Item = Vec<u8>> + '_ {
 
 /// The launcher's part: no lines, but the word of agents.
 #[derive(Debug)]
-pub struct Trunk {
+pub struct LauncherRelay {
     layout: Layout,
     roster: Roster,
     /// Joins each rank's packets.
     assemblers: Vec<Assembler>,
     decisions: VecDeque<Decision>,
-    failures: VecDeque<Failure>,
+    failures: VecDeque<JobFailure>,
+    accusations: VecDeque<Accusation>,
 }
 
-impl Trunk {
+impl LauncherRelay {
     /// The part of a job's launcher.
-    pub fn new(layout: Layout) -> Trunk {
+    pub fn new(layout: Layout) -> LauncherRelay {
         let size = layout.size();
-        Trunk {
+        LauncherRelay {
             roster: Roster::new(size),
             assemblers: (0..size).map(|_| Assembler::new(Limits::FROM_RANK)).collect(),
             layout,
             decisions: VecDeque::new(),
             failures: VecDeque::new(),
+            accusations: VecDeque::new(),
         }
     }
 
     /// Takes a report of the agent of `host`. The error says why it cannot be a report of that agent.
     pub fn take(&mut self, host: u32, report: Report) -> std::result::Result<(), String> {
-        let (Report::Packet(rank, _) | Report::Lie(rank, _) | Report::Exited(rank, _)) = report;
+        let (Report::Packet(rank, _) | Report::Malformed(rank, _) | Report::Exited(rank, _)) = report;
         if !self.layout.is_on(rank, host) {
             return Err(format!("a report about rank {rank}, which runs elsewhere"));
         }
@@ -92,7 +94,7 @@ impl Trunk {
                 Ok(None) => {}
                 Err(rubbish) => return Err(rubbish.0),
             },
-            Report::Lie(_, what) => self.roster.lied(rank, &what),
+            Report::Malformed(_, what) => self.roster.sent_malformed(rank, &what),
             Report::Exited(_, exit) => self.roster.exited(rank, exit),
         }
         self.act();
@@ -102,7 +104,7 @@ impl Trunk {
     /// A host is out of reach, as `why` says: these ranks of it are taken for dead, and the job ends with
     /// `status`.
     pub fn lost(&mut self, ranks: &[u32], why: &str, status: u8) {
-        self.roster.lost(ranks, Failure { rank: None, why: why.to_owned(), status });
+        self.roster.lost(ranks, JobFailure { rank: None, why: why.to_owned(), status });
         self.act();
     }
 
@@ -124,13 +126,25 @@ impl Trunk {
     }
 
     /// The next thing that went wrong, oldest first.
-    pub fn failure(&mut self) -> Option<Failure> {
+    pub fn failure(&mut self) -> Option<JobFailure> {
         self.failures.pop_front()
+    }
+
+    /// The next rank that cannot reach another one, and waits until all are started again; oldest first.
+    pub fn accusation(&mut self) -> Option<Accusation> {
+        self.accusations.pop_front()
+    }
+
+    /// They will not be: the job ends by that.
+    pub fn believe(&mut self, accusation: &Accusation) {
+        self.roster.believe(accusation);
+        self.act();
     }
 
     fn act(&mut self) {
         for output in self.roster.take_outputs() {
             match output {
+                Output::Accuse(accusation) => self.accusations.push_back(accusation),
                 Output::Tell(message) => self.decisions.extend(packets(&message).map(Decision::Packet)),
                 Output::Mark(rank, state) => self.decisions.push_back(Decision::Mark(rank, state)),
                 Output::Fail(failure) => self.failures.push_back(failure),
@@ -141,9 +155,9 @@ impl Trunk {
 
 /// An agent's part: the lines of one host's ranks. As [`Host`](super::Host), it waits for nobody.
 #[derive(Debug)]
-pub struct Branch {
-    seats: Seats,
-    desk: Desk,
+pub struct HostRelay {
+    lines: RankLines,
+    queue: ReportQueue,
     /// Joins the launcher's packets.
     assembler: Assembler,
     /// Whether its ranks were told that the job ends.
@@ -152,20 +166,20 @@ pub struct Branch {
 
 /// What is to be reported, and what stays.
 #[derive(Debug)]
-struct Desk {
+struct ReportQueue {
     reports: VecDeque<Report>,
     /// The descriptors that each rank of this host gave to the gather that is under way.
     kept: BTreeMap<u32, Vec<OwnedFd>>,
 }
 
-impl Branch {
+impl HostRelay {
     /// The part of the agent of host number `host`.
     ///
     /// # Panics
     /// If there is no such host.
-    pub fn new(layout: Layout, host: u32, secret: Secret, settings: Settings) -> Result<Branch> {
+    pub fn new(layout: Layout, host: u32, secret: Secret, settings: Settings) -> Result<HostRelay> {
         let page = PageWriter::new(layout.size()).map_err(io("making the job page (a memfd)"))?;
-        Branch::with_page(layout, host, secret, settings, page)
+        HostRelay::with_page(layout, host, secret, settings, page)
     }
 
     /// As [`new`](Self::new), with this job page.
@@ -175,11 +189,11 @@ impl Branch {
         secret: Secret,
         settings: Settings,
         page: PageWriter,
-    ) -> Result<Branch> {
+    ) -> Result<HostRelay> {
         let kept = layout.ranks_of(host).map(|rank| (rank, Vec::new())).collect();
-        Ok(Branch {
-            seats: Seats::new(layout, host, secret, settings, page)?,
-            desk: Desk { reports: VecDeque::new(), kept },
+        Ok(HostRelay {
+            lines: RankLines::new(layout, host, secret, settings, page)?,
+            queue: ReportQueue { reports: VecDeque::new(), kept },
             assembler: Assembler::new(Limits::FROM_LAUNCHER),
             aborted: false,
         })
@@ -187,7 +201,7 @@ impl Branch {
 
     /// This host's ranks, ascending.
     pub fn ranks(&self) -> &[u32] {
-        self.seats.ranks()
+        self.lines.ranks()
     }
 
     /// Makes the line of `rank`, as [`Host::invite`](super::Host::invite) does.
@@ -195,17 +209,17 @@ impl Branch {
     /// # Panics
     /// If this host has no such rank, or it has been invited before.
     pub fn invite(&mut self, rank: u32) -> Result<Invitation> {
-        self.seats.invite(rank)
+        self.lines.invite(rank)
     }
 
     /// Takes this end of the line of `rank`, whose process has come by itself.
     pub(super) fn admit(&mut self, rank: u32, line: OwnedFd) -> Result<()> {
-        self.seats.admit(rank, line)
+        self.lines.admit(rank, line)
     }
 
     /// What the job page says about `rank`.
     pub(super) fn state(&self, rank: u32) -> RankState {
-        self.seats.state(rank)
+        self.lines.state(rank)
     }
 
     /// Whether the ranks were told that the job ends.
@@ -215,19 +229,19 @@ impl Branch {
 
     /// The launcher's part is gone with `rank`: the job ends here.
     pub(super) fn cut_off(&mut self, rank: u32, why: &str) {
-        self.seats.mark(rank, RankState::Gone);
+        self.lines.mark(rank, RankState::Gone);
         self.aborted = true;
-        self.seats.tell(roster::abort(Reason::Gone, rank, why));
+        self.lines.tell(roster::abort(Reason::Gone, rank, why));
     }
 
     /// Takes what ranks have sent, and sends what they can take. Never waits.
     pub fn turn(&mut self) {
-        self.seats.turn(|_, rank, heard| self.desk.hear(rank, heard));
+        self.lines.turn(|_, rank, heard| self.queue.hear(rank, heard));
     }
 
     /// After how long [`turn`](Self::turn) should be called although nothing is readable.
-    pub fn patience(&self) -> Option<Duration> {
-        self.seats.patience()
+    pub fn timeout(&self) -> Option<Duration> {
+        self.lines.timeout()
     }
 
     /// The process of `rank` has ended. Takes what it sent before.
@@ -235,19 +249,19 @@ impl Branch {
     /// # Panics
     /// If this host has no such rank.
     pub fn exited(&mut self, rank: u32, exit: Exit) {
-        self.seats.ended(rank, |_, rank, heard| self.desk.hear(rank, heard));
-        self.desk.reports.push_back(Report::Exited(rank, exit));
+        self.lines.ended(rank, |_, rank, heard| self.queue.hear(rank, heard));
+        self.queue.reports.push_back(Report::Exited(rank, exit));
     }
 
     /// The next thing for the launcher, oldest first.
     pub fn report(&mut self) -> Option<Report> {
-        self.desk.reports.pop_front()
+        self.queue.reports.pop_front()
     }
 
     /// Takes a decision of the launcher. The error says why it cannot be one.
     pub fn take(&mut self, decision: Decision) -> std::result::Result<(), String> {
         match decision {
-            Decision::Mark(rank, state) if rank < self.seats.layout().size() => self.seats.mark(rank, state),
+            Decision::Mark(rank, state) if rank < self.lines.layout().size() => self.lines.mark(rank, state),
             Decision::Mark(rank, _) => return Err(format!("news of rank {rank}, which there is not")),
             Decision::Packet(bytes) => self.take_packet(&bytes).map_err(|rubbish| rubbish.0)?,
         }
@@ -257,33 +271,33 @@ impl Branch {
     fn take_packet(&mut self, bytes: &[u8]) -> std::result::Result<(), Rubbish> {
         let Some(mut message) = self.assembler.push(bytes, Vec::new())? else { return Ok(()) };
         match message.kind {
-            Kind::Gathered => message = self.with_descriptors(message)?,
-            Kind::Abort => self.aborted = true,
-            Kind::Welcome => {}
+            LineKind::Gathered => message = self.with_descriptors(message)?,
+            LineKind::Abort => self.aborted = true,
+            LineKind::Welcome => {}
             kind => return rubbish(format!("a {kind:?} message, which is not for ranks to hear now")),
         }
-        self.seats.tell(message);
+        self.lines.tell(message);
         Ok(())
     }
 
     /// The result of a gather with the descriptors of this host's ranks.
     fn with_descriptors(&mut self, message: Message) -> std::result::Result<Message, Rubbish> {
         let sequence = message.sequence;
-        let mut shares: Vec<Share> = decode_gathered(self.seats.layout().size(), message)?;
-        for (rank, kept) in &mut self.desk.kept {
+        let mut shares: Vec<Share> = decode_gathered(self.lines.layout().size(), message)?;
+        for (rank, kept) in &mut self.queue.kept {
             shares[*rank as usize].1 = std::mem::take(kept);
         }
         Ok(encode_gathered(sequence, shares))
     }
 }
 
-impl Desk {
-    fn hear(&mut self, rank: u32, heard: Heard) {
+impl ReportQueue {
+    fn hear(&mut self, rank: u32, heard: LineInput) {
         match heard {
-            Heard::Lie(complaint) => self.reports.push_back(Report::Lie(rank, complaint)),
-            Heard::Message(mut message) => {
+            LineInput::Malformed(complaint) => self.reports.push_back(Report::Malformed(rank, complaint)),
+            LineInput::Message(mut message) => {
                 let fds = std::mem::take(&mut message.fds);
-                if message.kind == Kind::Gather {
+                if message.kind == LineKind::Gather {
                     self.kept.insert(rank, fds);
                 }
                 self.reports.extend(packets(&message).map(|packet| Report::Packet(rank, packet)));
@@ -292,9 +306,9 @@ impl Desk {
     }
 }
 
-impl AsFd for Branch {
+impl AsFd for HostRelay {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.seats.as_fd()
+        self.lines.as_fd()
     }
 }
 

@@ -4,7 +4,7 @@
 //! failed come out ([`Output`]). After the first failure the ranks have been told to end, and nothing but
 //! exits counts any more.
 
-use super::frame::{Kind, Message, Share, encode_gathered};
+use super::frame::{LineKind, Message, Share, encode_gathered};
 use super::identity::{Identity, text};
 use super::page::RankState;
 use nix::sys::signal::Signal;
@@ -47,7 +47,7 @@ impl fmt::Display for Exit {
 
 /// Why a job cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct JobFailure {
     /// The rank that failed, if it was a single one.
     pub rank: Option<u32>,
     /// What happened. Where `rank` is given, a sentence whose subject is that rank: "exited with status 3".
@@ -64,12 +64,25 @@ pub(super) enum Output {
     /// Write this into the job page.
     Mark(u32, RankState),
     /// The job ends.
-    Fail(Failure),
+    Fail(JobFailure),
+    /// A rank cannot reach another one, and waits until all are started again.
+    Accuse(Accusation),
+}
+
+/// A rank cannot reach another one that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accusation {
+    /// The rank that says so.
+    pub rank: u32,
+    /// The one that it cannot reach.
+    pub other: u32,
+    /// What happened to the connection.
+    pub why: String,
 }
 
 /// How far a rank has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum RankStage {
     /// It has not said hello; perhaps it never will (a program that knows nothing of scash).
     New,
     /// It has said hello.
@@ -80,7 +93,7 @@ enum Stage {
 
 #[derive(Debug)]
 struct Entry {
-    stage: Stage,
+    stage: RankStage,
     identity: Option<Identity>,
     /// What it has given to the gather that is under way.
     share: Option<Share>,
@@ -99,7 +112,7 @@ pub(super) struct Roster {
 
 impl Roster {
     pub(super) fn new(size: u32) -> Roster {
-        let entry = |_| Entry { stage: Stage::New, identity: None, share: None, exit: None };
+        let entry = |_| Entry { stage: RankStage::New, identity: None, share: None, exit: None };
         Roster { entries: (0..size).map(entry).collect(), sequence: 0, failed: false, outputs: Vec::new() }
     }
 
@@ -115,19 +128,21 @@ impl Roster {
         }
         let stage = self.entry(rank).stage;
         match (message.kind, stage) {
-            (Kind::Hello, Stage::New) => self.hello(rank, &message),
-            (Kind::Gather, Stage::Joined) => self.gather(rank, message),
-            (Kind::Finalized, Stage::Joined) if self.entry(rank).share.is_none() => self.finalized(rank),
-            (Kind::Cut, Stage::Joined) => self.cut(rank, &message),
-            (kind, _) => self.lied(rank, &format!("a {kind:?} message out of turn")),
+            (LineKind::Hello, RankStage::New) => self.hello(rank, &message),
+            (LineKind::Gather, RankStage::Joined) => self.gather(rank, message),
+            (LineKind::Finalized, RankStage::Joined) if self.entry(rank).share.is_none() => {
+                self.finalized(rank)
+            }
+            (LineKind::Cut, RankStage::Joined) => self.cut(rank, &message),
+            (kind, _) => self.sent_malformed(rank, &format!("a {kind:?} message out of turn")),
         }
         self.check_for_missing();
     }
 
     /// `rank` has sent what is no message.
-    pub(super) fn lied(&mut self, rank: u32, what: &str) {
+    pub(super) fn sent_malformed(&mut self, rank: u32, what: &str) {
         let why = format!("sent what no rank sends: {what}");
-        self.fail(Failure { rank: Some(rank), why, status: 1 }, Reason::Refused);
+        self.fail(JobFailure { rank: Some(rank), why, status: 1 }, Reason::Refused);
     }
 
     /// The process of `rank` has ended, and all that it ever sent has been taken.
@@ -144,17 +159,17 @@ impl Roster {
             },
         ));
         let why = match (exit, stage) {
-            (Exit::Status(0) | Exit::Unseen, Stage::Joined) => {
+            (Exit::Status(0) | Exit::Unseen, RankStage::Joined) => {
                 format!("{exit} without calling dsm_finalize or scomm_finalize")
             }
             (Exit::Status(0) | Exit::Unseen, _) => return self.check_for_missing(),
             _ => exit.to_string(),
         };
-        self.fail(Failure { rank: Some(rank), why, status: exit.shell_status().max(1) }, Reason::Gone);
+        self.fail(JobFailure { rank: Some(rank), why, status: exit.shell_status().max(1) }, Reason::Gone);
     }
 
     /// These ranks are out of reach, and taken for dead; those of them that had ended stay as they were.
-    pub(super) fn lost(&mut self, ranks: &[u32], failure: Failure) {
+    pub(super) fn lost(&mut self, ranks: &[u32], failure: JobFailure) {
         let killed = u8::try_from(Signal::SIGKILL as i32).unwrap_or(u8::MAX);
         for &rank in ranks {
             self.entry(rank).exit.get_or_insert(Exit::Signal(killed));
@@ -178,7 +193,7 @@ impl Roster {
 
     /// Whether all ranks have joined, and nothing has failed.
     pub(super) fn have_all_joined(&self) -> bool {
-        !self.failed && self.entries.iter().all(|entry| entry.stage != Stage::New)
+        !self.failed && self.entries.iter().all(|entry| entry.stage != RankStage::New)
     }
 
     fn entry(&mut self, rank: u32) -> &mut Entry {
@@ -188,20 +203,20 @@ impl Roster {
     fn hello(&mut self, rank: u32, message: &Message) {
         let identity = match Identity::decode(&message.bytes) {
             Ok(identity) => identity,
-            Err(rubbish) => return self.lied(rank, &rubbish.0),
+            Err(rubbish) => return self.sent_malformed(rank, &rubbish.0),
         };
         let entry = self.entry(rank);
         entry.identity = Some(identity);
-        entry.stage = Stage::Joined;
+        entry.stage = RankStage::Joined;
         let identities: Vec<&Identity> =
             self.entries.iter().filter_map(|entry| entry.identity.as_ref()).collect();
         if identities.len() < self.entries.len() {
             return;
         }
         if let Some(why) = disagreement(&identities) {
-            self.fail(Failure { rank: None, why, status: 1 }, Reason::Refused);
+            self.fail(JobFailure { rank: None, why, status: 1 }, Reason::Refused);
         } else {
-            self.outputs.push(Output::Tell(Message::plain(Kind::Welcome, Vec::new())));
+            self.outputs.push(Output::Tell(Message::plain(LineKind::Welcome, Vec::new())));
         }
     }
 
@@ -211,7 +226,7 @@ impl Roster {
         if message.sequence != sequence || entry.share.is_some() {
             let what =
                 format!("its share of exchange {} while exchange {sequence} is under way", message.sequence);
-            return self.lied(rank, &what);
+            return self.sent_malformed(rank, &what);
         }
         entry.share = Some((message.bytes, message.fds));
         if self.entries.iter().all(|entry| entry.share.is_some()) {
@@ -222,7 +237,7 @@ impl Roster {
     }
 
     fn finalized(&mut self, rank: u32) {
-        self.entry(rank).stage = Stage::Finalized;
+        self.entry(rank).stage = RankStage::Finalized;
         self.outputs.push(Output::Mark(rank, RankState::Finalized));
     }
 
@@ -230,11 +245,22 @@ impl Roster {
     fn cut(&mut self, rank: u32, message: &Message) {
         /// More is no sentence.
         const MOST: usize = 1000;
-        let why = text(&message.bytes[..message.bytes.len().min(MOST)]);
-        self.fail(
-            Failure { rank: Some(rank), why: format!("has lost another rank: {why}"), status: 1 },
-            Reason::Refused,
-        );
+        let size = self.entries.len();
+        let Some((&[waits, a, b, c, d], why)) = message.bytes.split_first_chunk() else {
+            return self.sent_malformed(rank, "a cut link without the rank behind it");
+        };
+        let other = u32::from_le_bytes([a, b, c, d]);
+        if other as usize >= size || other == rank {
+            return self.sent_malformed(rank, "a cut link to a rank that there is not");
+        }
+        let accusation = Accusation { rank, other, why: text(&why[..why.len().min(MOST)]) };
+        if waits == 1 { self.outputs.push(Output::Accuse(accusation)) } else { self.believe(&accusation) }
+    }
+
+    /// The job ends because a rank cannot reach another one.
+    pub(super) fn believe(&mut self, Accusation { rank, why, .. }: &Accusation) {
+        let why = format!("has lost another rank: {why}");
+        self.fail(JobFailure { rank: Some(*rank), why, status: 1 }, Reason::Refused);
     }
 
     /// Somebody may be waiting for a rank that will never come.
@@ -242,22 +268,24 @@ impl Roster {
         if self.failed {
             return;
         }
-        let joining = self.entries.iter().any(|entry| entry.stage != Stage::New);
+        let joining = self.entries.iter().any(|entry| entry.stage != RankStage::New);
         let gathering = self.entries.iter().any(|entry| entry.share.is_some());
         let missing = |entry: &Entry| match entry.stage {
-            Stage::New if joining && entry.exit.is_some() => Some("exited before it had joined the others"),
-            Stage::Finalized if gathering => {
+            RankStage::New if joining && entry.exit.is_some() => {
+                Some("exited before it had joined the others")
+            }
+            RankStage::Finalized if gathering => {
                 Some("called dsm_finalize or scomm_finalize while others still exchange with it")
             }
             _ => None,
         };
         let found = (0..).zip(&self.entries).find_map(|(rank, entry)| Some((rank, missing(entry)?)));
         if let Some((rank, why)) = found {
-            self.fail(Failure { rank: Some(rank), why: why.to_owned(), status: 1 }, Reason::Gone);
+            self.fail(JobFailure { rank: Some(rank), why: why.to_owned(), status: 1 }, Reason::Gone);
         }
     }
 
-    fn fail(&mut self, failure: Failure, reason: Reason) {
+    fn fail(&mut self, failure: JobFailure, reason: Reason) {
         if !self.failed {
             self.failed = true;
             let text = match failure.rank {
@@ -283,7 +311,12 @@ pub(super) fn abort(reason: Reason, rank: u32, text: &str) -> Message {
     let mut bytes = vec![reason as u8];
     bytes.extend_from_slice(&rank.to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
-    Message::plain(Kind::Abort, bytes)
+    Message::plain(LineKind::Abort, bytes)
+}
+
+/// What a rank says that cannot reach another one.
+pub(super) fn cut(other: u32, why: &str, waits: bool) -> Vec<u8> {
+    [&[u8::from(waits)][..], &other.to_le_bytes(), why.as_bytes()].concat()
 }
 
 /// What is wrong with a job of ranks with these identities, if they are not all the same.

@@ -21,15 +21,15 @@
 
 mod algorithms;
 mod reduction;
+mod ring_position;
 mod schedule;
-mod seat;
 mod stamp;
 #[cfg(test)]
 mod tests;
 mod trees;
 
 pub use reduction::{Element, Op, Reducible, Reduction};
-pub(super) use schedule::{Area, Piece, Round, Schedule, Transfer, Work};
+pub(super) use schedule::{Area, AreaRange, LocalWork, Round, Schedule, Transfer};
 pub(super) use stamp::Stamp;
 
 /// A collective operation. Lengths are in bytes, counts in elements; all ranks name the same operation, with

@@ -17,7 +17,7 @@ pub(crate) enum Area {
 
 /// Some bytes of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct AreaRange {
     pub(crate) area: Area,
     pub(crate) offset: usize,
     pub(crate) len: usize,
@@ -26,15 +26,15 @@ pub(crate) struct Piece {
 /// What travels in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    Send { to: u32, piece: Piece },
-    Receive { from: u32, piece: Piece },
+    Send { to: u32, piece: AreaRange },
+    Receive { from: u32, piece: AreaRange },
 }
 
 /// What is done when all of a round's transfers are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    Copy { from: Piece, to: Piece },
-    Combine { from: Piece, into: Piece },
+pub(crate) enum LocalWork {
+    Copy { from: AreaRange, to: AreaRange },
+    Combine { from: AreaRange, into: AreaRange },
 }
 
 /// A round. It begins when the one before it is over.
@@ -45,7 +45,7 @@ pub(crate) struct Round {
     /// What is to be seen there before it is over.
     pub(crate) awaits: Option<Mark>,
     pub(crate) transfers: Vec<Transfer>,
-    pub(crate) work: Vec<Work>,
+    pub(crate) work: Vec<LocalWork>,
 }
 
 /// A rank's part of a collective operation.
@@ -58,27 +58,27 @@ pub(crate) struct Schedule {
     pub(crate) reduction: Option<Reduction>,
 }
 
-fn piece(area: Area, range: Range<usize>) -> Piece {
-    Piece { area, offset: range.start, len: range.len() }
+fn piece(area: Area, range: Range<usize>) -> AreaRange {
+    AreaRange { area, offset: range.start, len: range.len() }
 }
 
-pub(super) fn input(range: Range<usize>) -> Piece {
+pub(super) fn input(range: Range<usize>) -> AreaRange {
     piece(Area::Input, range)
 }
 
-pub(super) fn output(range: Range<usize>) -> Piece {
+pub(super) fn output(range: Range<usize>) -> AreaRange {
     piece(Area::Output, range)
 }
 
-pub(super) fn temporary(range: Range<usize>) -> Piece {
+pub(super) fn temporary(range: Range<usize>) -> AreaRange {
     piece(Area::Temporary, range)
 }
 
-pub(super) fn send(to: u32, piece: Piece) -> Transfer {
+pub(super) fn send(to: u32, piece: AreaRange) -> Transfer {
     Transfer::Send { to, piece }
 }
 
-pub(super) fn receive(from: u32, piece: Piece) -> Transfer {
+pub(super) fn receive(from: u32, piece: AreaRange) -> Transfer {
     Transfer::Receive { from, piece }
 }
 
@@ -86,10 +86,10 @@ pub(super) fn transfers(transfers: Vec<Transfer>) -> Round {
     then(transfers, Vec::new())
 }
 
-pub(super) fn then(transfers: Vec<Transfer>, work: Vec<Work>) -> Round {
+pub(super) fn then(transfers: Vec<Transfer>, work: Vec<LocalWork>) -> Round {
     Round { transfers, work, ..Round::default() }
 }
 
-pub(super) fn copy(from: Piece, to: Piece) -> Round {
-    then(Vec::new(), vec![Work::Copy { from, to }])
+pub(super) fn copy(from: AreaRange, to: AreaRange) -> Round {
+    then(Vec::new(), vec![LocalWork::Copy { from, to }])
 }

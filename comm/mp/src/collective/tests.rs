@@ -27,7 +27,7 @@ impl Player {
         }
     }
 
-    fn bytes(&mut self, piece: Piece) -> &mut [u8] {
+    fn bytes(&mut self, piece: AreaRange) -> &mut [u8] {
         &mut self.area(piece.area)[piece.offset..piece.offset + piece.len]
     }
 
@@ -68,11 +68,11 @@ impl Player {
         }
         for work in round.work {
             match work {
-                Work::Copy { from, to } => {
+                LocalWork::Copy { from, to } => {
                     let bytes = self.bytes(from).to_vec();
                     self.bytes(to).copy_from_slice(&bytes);
                 }
-                Work::Combine { from, into } => {
+                LocalWork::Combine { from, into } => {
                     let bytes = self.bytes(from).to_vec();
                     let reduction = self.reduction.unwrap();
                     reduction.combine(&bytes, self.bytes(into));

@@ -2,8 +2,8 @@
 //! they go.
 
 use super::Shared;
-use crate::engine::{Body, Engine, Order, REGISTERED, Reading};
-use crate::requests::Number;
+use crate::engine::{Engine, MessageBody, Order, REGISTERED, Reading};
+use crate::requests::RequestNumber;
 use crate::span::Source;
 use crate::wire::{Encoded, eager_head};
 use scash_comm::biased::Guard;
@@ -26,7 +26,7 @@ impl Shared {
             any = true;
             match order {
                 Order::Send { to, head, body } => {
-                    has_lent |= matches!(body, Body::Piece(..));
+                    has_lent |= matches!(body, MessageBody::Piece(..));
                     // SAFETY: a piece's bytes stay as they are until they are handed over: below, before
                     // anybody else gets the engine.
                     let sent = unsafe { self.send(to, &head, &body) };
@@ -60,7 +60,7 @@ impl Shared {
         tag: u64,
         body: Source,
         waits: bool,
-    ) -> Result<Option<Number>> {
+    ) -> Result<Option<RequestNumber>> {
         let mut engine = self.engine();
         if body.len() >= WORTH_WAITING && self.endpoint.is_congested(to) && engine.pushes(to, body.len()) {
             let number = engine.send_piecewise(to, context, tag, body, waits)?;
@@ -95,10 +95,12 @@ impl Shared {
     ///
     /// # Safety
     /// If the body is a piece, its bytes stay unchanged until the endpoint is flushed.
-    unsafe fn send(&self, to: u32, head: &Encoded, body: &Body) -> Result<()> {
+    unsafe fn send(&self, to: u32, head: &Encoded, body: &MessageBody) -> Result<()> {
         match body {
             // SAFETY: the caller's promise.
-            Body::Piece(..) => unsafe { self.endpoint.send_long(to, head.kind, head.bytes(), body.bytes()) },
+            MessageBody::Piece(..) => unsafe {
+                self.endpoint.send_long(to, head.kind, head.bytes(), body.bytes())
+            },
             _ => self.endpoint.send(to, head.kind, &[head.bytes(), body.bytes()]),
         }
     }
@@ -149,7 +151,7 @@ impl Shared {
     }
 
     /// Reads the rest of a message.
-    fn read_rest(&self, engine: &mut Engine, receive: Number) {
+    fn read_rest(&self, engine: &mut Engine, receive: RequestNumber) {
         let Some(reading) = engine.reading(receive) else { return };
         // SAFETY: the engine vouches for the place, under the lock until it is told of the reading.
         let is_done = unsafe { self.read(reading) };

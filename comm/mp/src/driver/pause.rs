@@ -98,7 +98,8 @@ impl Shared {
     /// Puts what ranks tell each other anew into the place of what the process that is gone had.
     ///
     /// # Safety
-    /// This is the only thread that uses this value.
+    /// Nobody has a reference to the endpoint, registered memory or others' memories, and no other thread
+    /// runs.
     pub(crate) unsafe fn renew(
         &self,
         engine: &mut Engine,
@@ -110,7 +111,7 @@ impl Shared {
             Links::meet(endpoint, exchange, &options, self.comes_back)?;
         let registered = addresses(heap.as_ref());
         engine.reborn(Found { reads: &memories.reads, readable: &memories.readable, registered, groups });
-        // SAFETY: the caller's promise; no reference to it lives in this thread.
+        // SAFETY: the caller's promise.
         let old = unsafe { self.endpoint.renew(endpoint) };
         old.abandon();
         // SAFETY: likewise.

@@ -2,14 +2,14 @@
 //! ([`Options::stall`](crate::Options::stall)).
 
 use crate::engine::{Engine, message};
-use crate::requests::Number;
+use crate::requests::RequestNumber;
 use std::time::{Duration, Instant};
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     /// The end of an operation.
-    Operation(Number),
+    Operation(RequestNumber),
     /// The end of one of so many.
     OneOf(usize),
     /// A message of this source and tag, which is not received.
@@ -41,12 +41,12 @@ impl Goal {
 
 /// How long a thread has waited.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct StallTimer {
     since: Option<Instant>,
     has_told: bool,
 }
 
-impl Patience {
+impl StallTimer {
     /// The thread waits on: says so, once, if that has taken longer than what is thought to be normal; zero:
     /// anything is.
     pub(super) fn look(&mut self, normal: Duration, rank: u32, goal: Goal, engine: &mut Engine) {

@@ -1,6 +1,6 @@
 //! Waits of application threads: they make progress until something is over.
 
-use super::stall::{Goal, Patience};
+use super::stall::{Goal, StallTimer};
 use super::{BUSY_SLEEP, LONGEST_SLEEP, LOOKS, SLEEPY, Shared};
 use crate::engine::Engine;
 use scash_comm::Caps;
@@ -20,7 +20,7 @@ pub(crate) struct Wait<'a> {
     shared: &'a Shared,
     /// What it waits for.
     goal: Goal,
-    patience: Patience,
+    stall: StallTimer,
     /// Vain looks, as they count.
     turn: u32,
     /// Looks until other threads have their turn.
@@ -53,8 +53,8 @@ impl Shared {
 
     /// The wait of a thread.
     pub(crate) fn wait_for(&self, goal: Goal) -> Wait<'_> {
-        let patience = Patience::default();
-        Wait { shared: self, goal, patience, turn: 0, left: self.looks, has_roused: false, waiting: None }
+        let stall = StallTimer::default();
+        Wait { shared: self, goal, stall, turn: 0, left: self.looks, has_roused: false, waiting: None }
     }
 
     /// A rank whose helper can be roused, and after how many vain looks a thread does that which waits for
@@ -75,8 +75,8 @@ impl<'a> Wait<'a> {
             self.left -= 1;
             let is_news = self.shared.drive_on(&mut engine, true) > 0;
             // Where it looks less often, it waits no longer.
-            let patience = LOOKS / self.shared.looks;
-            self.turn = if is_news { 0 } else { self.turn.saturating_add(patience) };
+            let looks = LOOKS / self.shared.looks;
+            self.turn = if is_news { 0 } else { self.turn.saturating_add(looks) };
             if engine.has_calls() {
                 return self.shared.call(engine);
             }
@@ -99,7 +99,7 @@ impl<'a> Wait<'a> {
         let is_long = turn >= SHORT || gives_core.is_some();
         if is_long {
             shared.expect(&engine);
-            self.patience.look(shared.stall, shared.endpoint.rank(), goal, &mut engine);
+            self.stall.look(shared.stall, shared.endpoint.rank(), goal, &mut engine);
         }
         let is_outside = shared.steps_outside();
         drop(engine);

@@ -22,15 +22,15 @@
 
 use super::account::COST;
 use super::arrive::Checked;
-use super::{Body, Engine, Head, gone};
-use crate::requests::Number;
+use super::{Engine, MessageBody, MessageHead, gone};
+use crate::requests::RequestNumber;
 use crate::span::Source;
 use scash_comm::{Error, Result};
 use std::collections::VecDeque;
 
 /// A handler to be run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct HandlerCall {
     pub(crate) from: u32,
     pub(crate) handler: u16,
     pub(crate) bytes: Vec<u8>,
@@ -39,7 +39,7 @@ pub(crate) struct Call {
 /// What is done in the order in which it came.
 #[derive(Debug)]
 pub(super) enum Due {
-    Call(Call),
+    Call(HandlerCall),
     /// The answer to a mark.
     Mark {
         from: u32,
@@ -49,30 +49,30 @@ pub(super) enum Due {
 
 /// What waits for credit.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum CreditWaiter {
     Active { handler: u16, bytes: Vec<u8> },
-    Mark(Number),
+    Mark(RequestNumber),
 }
 
-impl Held {
+impl CreditWaiter {
     /// What it takes of memory.
     fn cost(&self) -> usize {
         match self {
-            Held::Active { bytes, .. } => bytes.len() + COST,
-            Held::Mark(_) => 0,
+            CreditWaiter::Active { bytes, .. } => bytes.len() + COST,
+            CreditWaiter::Mark(_) => 0,
         }
     }
 }
 
 /// All that waits for credit of a rank, in its order.
 #[derive(Debug, Default)]
-pub(super) struct Holding {
-    queue: VecDeque<Held>,
+pub(super) struct CreditQueue {
+    queue: VecDeque<CreditWaiter>,
     /// What its messages take of memory.
     bytes: usize,
 }
 
-impl Holding {
+impl CreditQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -92,14 +92,14 @@ impl Holding {
         self.bytes == 0 || self.bytes.saturating_add(len + COST) <= bound
     }
 
-    fn push(&mut self, held: Held) {
+    fn push(&mut self, held: CreditWaiter) {
         self.bytes += held.cost();
         self.queue.push_back(held);
     }
 
     /// The first one, if it is a mark or `affords` agrees to its length.
-    fn pop_if(&mut self, affords: impl FnOnce(usize) -> bool) -> Option<Held> {
-        if let Held::Active { bytes, .. } = self.queue.front()?
+    fn pop_if(&mut self, affords: impl FnOnce(usize) -> bool) -> Option<CreditWaiter> {
+        if let CreditWaiter::Active { bytes, .. } = self.queue.front()?
             && !affords(bytes.len())
         {
             return None;
@@ -153,10 +153,10 @@ impl Engine {
         if peer.held.is_empty() && peer.calls.affords(len) {
             peer.loose += 1;
             peer.calls.spend(len);
-            self.say_with(to, Head::Active { handler }, Body::Lent(body, 0, len));
+            self.say_with(to, MessageHead::Active { handler }, MessageBody::Lent(body, 0, len));
         } else if peer.held.admits(len, bound) {
             peer.loose += 1;
-            peer.held.push(Held::Active { handler, bytes: body.piece(0, len).to_vec() });
+            peer.held.push(CreditWaiter::Active { handler, bytes: body.piece(0, len).to_vec() });
         } else {
             return Err(Error::Full { rank: to, held: peer.held.bytes, bound });
         }
@@ -164,12 +164,12 @@ impl Engine {
     }
 
     /// Says a mark, behind what is held.
-    pub(super) fn say_mark(&mut self, to: u32, mark: Number) {
+    pub(super) fn say_mark(&mut self, to: u32, mark: RequestNumber) {
         let held = &mut self.peers[to as usize].held;
         if held.is_empty() {
-            self.say(to, Head::Mark { mark: mark.0 });
+            self.say(to, MessageHead::Mark { mark: mark.0 });
         } else {
-            held.push(Held::Mark(mark));
+            held.push(CreditWaiter::Mark(mark));
         }
     }
 
@@ -180,10 +180,10 @@ impl Engine {
             let peer = &mut self.peers[from as usize];
             match peer.held.pop_if(|len| peer.calls.affords(len)) {
                 None => return Ok(()),
-                Some(Held::Mark(mark)) => self.say(from, Head::Mark { mark: mark.0 }),
-                Some(Held::Active { handler, bytes }) => {
+                Some(CreditWaiter::Mark(mark)) => self.say(from, MessageHead::Mark { mark: mark.0 }),
+                Some(CreditWaiter::Active { handler, bytes }) => {
                     peer.calls.spend(bytes.len());
-                    self.say_with(from, Head::Active { handler }, Body::Own(bytes));
+                    self.say_with(from, MessageHead::Active { handler }, MessageBody::Own(bytes));
                 }
             }
         }
@@ -195,14 +195,14 @@ impl Engine {
             return Err("an active message is for a handler that nobody has registered");
         }
         self.peers[from as usize].calls.owe(body.len())?;
-        self.dues.queue.push_back(Due::Call(Call { from, handler, bytes: body.to_vec() }));
+        self.dues.queue.push_back(Due::Call(HandlerCall { from, handler, bytes: body.to_vec() }));
         Ok(())
     }
 
     /// A mark has come. It is answered when the active messages before it were handled.
     pub(super) fn was_marked(&mut self, from: u32, mark: u64) {
         if self.dues.queue.is_empty() && !self.dues.is_running {
-            self.say(from, Head::Marked { mark });
+            self.say(from, MessageHead::Marked { mark });
         } else {
             self.dues.queue.push_back(Due::Mark { from, mark });
         }
@@ -216,10 +216,10 @@ impl Engine {
 
     /// The next handler to be run, by the thread that was told that there are some; `None`: it has run them
     /// all. It says when one is over: [`Engine::was_called`].
-    pub(crate) fn next_call(&mut self) -> Option<Call> {
+    pub(crate) fn next_call(&mut self) -> Option<HandlerCall> {
         loop {
             match self.dues.queue.pop_front() {
-                Some(Due::Mark { from, mark }) => self.say(from, Head::Marked { mark }),
+                Some(Due::Mark { from, mark }) => self.say(from, MessageHead::Marked { mark }),
                 Some(Due::Call(call)) => {
                     self.dues.is_running = true;
                     return Some(call);
@@ -233,9 +233,9 @@ impl Engine {
     }
 
     /// A handler has run.
-    pub(crate) fn was_called(&mut self, Call { from, bytes, .. }: Call) {
+    pub(crate) fn was_called(&mut self, HandlerCall { from, bytes, .. }: HandlerCall) {
         if let Some(bytes) = self.peers[from as usize].calls.was_received(bytes.len()) {
-            self.say(from, Head::Refill { bytes });
+            self.say(from, MessageHead::Refill { bytes });
         }
     }
 }

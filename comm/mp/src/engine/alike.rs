@@ -11,7 +11,7 @@
 
 use super::{Engine, Peer};
 use crate::collective::Stamp;
-use crate::wire::Head;
+use crate::wire::MessageHead;
 use scash_comm::Error;
 
 /// Operations of others that this rank has not come to, of which it remembers what they are.
@@ -92,7 +92,7 @@ impl Engine {
         self.running = running;
         for (rank, stamp) in asked {
             if !self.peers[rank as usize].is_gone {
-                self.say(rank, Head::Playing { context: stamp.context(), tag: stamp.tag() });
+                self.say(rank, MessageHead::Playing { context: stamp.context(), tag: stamp.tag() });
             }
         }
     }

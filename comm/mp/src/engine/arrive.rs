@@ -1,13 +1,13 @@
 //! What other engines say.
 
-use super::landings::{EAGER, Landing, Target};
+use super::landings::{EAGER, Landing, LandingTarget};
 use super::receive::{too_long, whole};
-use super::send::Cargo;
+use super::send::OutgoingPayload;
 use super::{Arrival, Content, Engine, Offer};
 use crate::Status;
 use crate::collective::Stamp;
-use crate::requests::{Destination, Ended, Number, Request};
-use crate::wire::{self, Head, envelope};
+use crate::requests::{Completion, Destination, Request, RequestNumber};
+use crate::wire::{self, MessageHead, envelope};
 use scash_comm::{Error, Result};
 
 /// What follows from a message, or what is wrong with it.
@@ -28,7 +28,7 @@ impl Engine {
         let checked = if let Some((context, tag, body)) = wire::eager(kind, message) {
             self.eager(from, context, tag, body)
         } else {
-            match Head::decode(kind, message) {
+            match MessageHead::decode(kind, message) {
                 Some((head, body)) => self.other(from, head, body),
                 None => Err("a message has no known form"),
             }
@@ -37,11 +37,11 @@ impl Engine {
     }
 
     fn eager(&mut self, from: u32, context: u16, tag: u64, body: &[u8]) -> Checked {
-        self.peers[from as usize].mail.owe(body.len())?;
+        self.peers[from as usize].messages.owe(body.len())?;
         let status = Status { source: from, tag, len: body.len() };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
-                self.complete(Number(number), status, body);
+                self.complete(RequestNumber(number), status, body);
                 self.was_received(from, body.len());
             }
             None if self.is_in_vain(from, context, tag) => self.was_received(from, body.len()),
@@ -57,10 +57,10 @@ impl Engine {
 
     /// A receive from the expected queue gets its message, which is here as a whole.
     #[inline]
-    fn complete(&mut self, receive: Number, status: Status, body: &[u8]) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let Request::Expected { into, .. } = seat else { return };
-        *seat = match into {
+    fn complete(&mut self, receive: RequestNumber, status: Status, body: &[u8]) {
+        let Some(entry) = self.requests.get_mut(receive) else { return };
+        let Request::Expected { into, .. } = entry else { return };
+        *entry = match into {
             Destination::Room(place) if body.len() <= place.len() => {
                 place.store(0, body);
                 Request::Received(status)
@@ -72,74 +72,78 @@ impl Engine {
         };
     }
 
-    fn other(&mut self, from: u32, head: Head, body: &[u8]) -> Checked {
+    fn other(&mut self, from: u32, head: MessageHead, body: &[u8]) -> Checked {
         // What else one says that is gone, and was on its way meanwhile, would only be waited for or answered
         // in vain.
-        if self.peers[from as usize].is_gone && !matches!(head, Head::Active { .. } | Head::Abort { .. }) {
+        if self.peers[from as usize].is_gone
+            && !matches!(head, MessageHead::Active { .. } | MessageHead::Abort { .. })
+        {
             return Ok(());
         }
         match head {
-            Head::Eager { context, tag } => self.eager(from, context, tag, body),
-            Head::Here => Ok(()),
-            Head::Ask => {
-                self.say(from, Head::Here);
+            MessageHead::Eager { context, tag } => self.eager(from, context, tag, body),
+            MessageHead::Here => Ok(()),
+            MessageHead::Ask => {
+                self.say(from, MessageHead::Here);
                 Ok(())
             }
-            Head::Offer { context, tag, len, send, address, waits } => {
+            MessageHead::Offer { context, tag, len, send, address, waits } => {
                 self.offer(from, context, tag, length(len)?, Offer { send, address, waits })
             }
-            Head::Accept { send, receive } => self.accept(from, Number(send), receive),
-            Head::Data { receive, offset } => self.data(from, Number(receive), offset, body),
-            Head::Done { send } => self.done(from, Number(send)),
-            Head::Reading { send } => self.is_being_read(from, Number(send)),
-            Head::Playing { context, tag } => {
+            MessageHead::Accept { send, receive } => self.accept(from, RequestNumber(send), receive),
+            MessageHead::Data { receive, offset } => self.data(from, RequestNumber(receive), offset, body),
+            MessageHead::Done { send } => self.done(from, RequestNumber(send)),
+            MessageHead::Reading { send } => self.is_being_read(from, RequestNumber(send)),
+            MessageHead::Playing { context, tag } => {
                 let stamp = Stamp::of(context, tag).ok_or("a collective operation has no known form")?;
                 // Who is through with it has sent what is waited for.
                 self.compare(from, stamp);
                 Ok(())
             }
-            Head::Abort { operation, culprit } => {
+            MessageHead::Abort { operation, culprit } => {
                 let culprit = u32::try_from(culprit).ok().filter(|&rank| (rank as usize) < self.peers.len());
                 let culprit = culprit.ok_or("an operation fails because of a rank that does not exist")?;
                 self.aborted(from, operation, culprit);
                 Ok(())
             }
-            Head::Withdraw { send } => {
+            MessageHead::Withdraw { send } => {
                 self.withdraw_offer(from, send);
                 Ok(())
             }
-            Head::Withdrawn { send } => self.withdrawn(from, Number(send)),
-            Head::Push { context, tag, len, push } => self.push(from, context, tag, length(len)?, push),
-            Head::Get { get, offset, count, len, stride } => {
+            MessageHead::Withdrawn { send } => self.withdrawn(from, RequestNumber(send)),
+            MessageHead::Push { context, tag, len, push } => {
+                self.push(from, context, tag, length(len)?, push)
+            }
+            MessageHead::Get { get, offset, count, len, stride } => {
                 self.asked(from, get, offset, (length(count)?, length(len)?, length(stride)?))
             }
-            Head::Mark { mark } => {
+            MessageHead::Mark { mark } => {
                 self.was_marked(from, mark);
                 Ok(())
             }
-            Head::Marked { mark } => self.marked(from, Number(mark)),
-            Head::Active { handler } => self.called(from, handler, body),
-            Head::Refill { bytes } => self.refilled(from, bytes),
-            Head::Pushed { push } => self.pushed(from, push, body),
-            Head::Drained => self.was_drained(from),
-            Head::Credit { bytes } => self.peers[from as usize].mail.refill(bytes),
+            MessageHead::Marked { mark } => self.marked(from, RequestNumber(mark)),
+            MessageHead::Active { handler } => self.called(from, handler, body),
+            MessageHead::Refill { bytes } => self.refilled(from, bytes),
+            MessageHead::Pushed { push } => self.pushed(from, push, body),
+            MessageHead::Drained => self.was_drained(from),
+            MessageHead::Credit { bytes } => self.peers[from as usize].messages.refill(bytes),
         }
     }
 
-    fn accept(&mut self, from: u32, send: Number, receive: u64) -> Checked {
-        let seat = self.requests.get_mut(send).ok_or("a send is asked for that does not exist")?;
-        let Request::Offered { to, body, status, .. } = *seat else {
+    fn accept(&mut self, from: u32, send: RequestNumber, receive: u64) -> Checked {
+        let entry = self.requests.get_mut(send).ok_or("a send is asked for that does not exist")?;
+        let Request::Offered { to, body, status, .. } = *entry else {
             return Err("a send is asked for that was not offered");
         };
         if to != from {
             return Err("a send to another rank is asked for");
         }
-        *seat = Request::Leaving { to, status };
-        self.leave(to, Cargo::Asked(send, body, receive));
+        *entry = Request::Leaving { to, status };
+        self.leave(to, OutgoingPayload::Asked(send, body, receive));
         Ok(())
     }
 
-    fn data(&mut self, from: u32, receive: Number, offset: u64, bytes: &[u8]) -> Checked {
+    fn data(&mut self, from: u32, receive: RequestNumber, offset: u64, bytes: &[u8]) -> Checked {
         if matches!(self.requests.get_mut(receive), Some(Request::Get { .. })) {
             return self.got(from, receive, offset, bytes);
         }
@@ -150,27 +154,27 @@ impl Engine {
     }
 
     /// Ends a receive that has all its bytes.
-    pub(super) fn end_if_here(&mut self, receive: Number) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let Request::Coming { status, into, here, .. } = seat else { return };
+    pub(super) fn end_if_here(&mut self, receive: RequestNumber) {
+        let Some(entry) = self.requests.get_mut(receive) else { return };
+        let Request::Coming { status, into, here, .. } = entry else { return };
         if *here < status.len {
             return;
         }
         let status = *status;
-        *seat = match into {
+        *entry = match into {
             Destination::Room(_) => Request::Received(status),
             Destination::Own(bytes) => {
                 let bytes = std::mem::take(bytes);
-                Request::Over(Ok(Ended { status, bytes }))
+                Request::Over(Ok(Completion { status, bytes }))
             }
         };
     }
 
-    fn done(&mut self, from: u32, send: Number) -> Checked {
+    fn done(&mut self, from: u32, send: RequestNumber) -> Checked {
         match self.requests.get_mut(send) {
             Some(Request::Offered { to, status, .. }) if *to == from => {
                 let status = *status;
-                self.end(send, Ok(Ended { status, bytes: Vec::new() }));
+                self.end(send, Ok(Completion { status, bytes: Vec::new() }));
                 Ok(())
             }
             _ => Err("the end of a send is told that was not offered"),
@@ -178,10 +182,10 @@ impl Engine {
     }
 
     /// A send of this rank is forgotten where it was offered.
-    fn withdrawn(&mut self, from: u32, send: Number) -> Checked {
-        let is_it = |seat: &&mut Request| matches!(seat, Request::Offered { to, is_unwanted: true, .. } if *to == from);
-        let seat = self.requests.get_mut(send).filter(is_it);
-        *seat.ok_or("a send is forgotten that was not to be")? = Request::Withdrawn;
+    fn withdrawn(&mut self, from: u32, send: RequestNumber) -> Checked {
+        let is_it = |entry: &&mut Request| matches!(entry, Request::Offered { to, is_unwanted: true, .. } if *to == from);
+        let entry = self.requests.get_mut(send).filter(is_it);
+        *entry.ok_or("a send is forgotten that was not to be")? = Request::Withdrawn;
         Ok(())
     }
 
@@ -200,16 +204,16 @@ impl Engine {
         if self.landings.has(from, push) {
             return Err("two messages are pushed under one number");
         }
-        self.peers[from as usize].mail.owe(len)?;
+        self.peers[from as usize].messages.owe(len)?;
         let status = Status { source: from, tag, len };
         let target = match self.expected.take(envelope(from, context, tag)) {
-            Some(number) => self.land_at(from, Number(number), status),
-            None if self.is_in_vain(from, context, tag) => Target::Nobody,
+            Some(number) => self.land_at(from, RequestNumber(number), status),
+            None if self.is_in_vain(from, context, tag) => LandingTarget::Nobody,
             None => {
                 let arrival = Arrival { context, status, content: Content::Landing { push } };
                 let at = self.unexpected.push(envelope(from, context, tag), arrival);
                 // Bounded by the window, which the account has looked at.
-                Target::Waiting(at, self.spares.take(len))
+                LandingTarget::Waiting(at, self.spares.take(len))
             }
         };
         self.landings.insert(from, push, Landing::new(len, target));
@@ -217,18 +221,19 @@ impl Engine {
     }
 
     /// It finds a receive.
-    fn land_at(&mut self, from: u32, number: Number, status: Status) -> Target {
-        let Some(seat) = self.requests.get_mut(number) else { return Target::Nobody };
-        let Request::Expected { mut into, .. } = std::mem::replace(seat, Request::Over(Ok(Ended::default())))
+    fn land_at(&mut self, from: u32, number: RequestNumber, status: Status) -> LandingTarget {
+        let Some(entry) = self.requests.get_mut(number) else { return LandingTarget::Nobody };
+        let Request::Expected { mut into, .. } =
+            std::mem::replace(entry, Request::Over(Ok(Completion::default())))
         else {
-            return Target::Nobody;
+            return LandingTarget::Nobody;
         };
         if !self.spares.prepare(&mut into, status.len) {
-            *seat = Request::Over(Err(too_long(status.len, &into)));
-            return Target::Nobody;
+            *entry = Request::Over(Err(too_long(status.len, &into)));
+            return LandingTarget::Nobody;
         }
-        *seat = Request::Coming { from, status, into, here: 0 };
-        Target::Receive(number)
+        *entry = Request::Coming { from, status, into, here: 0 };
+        LandingTarget::Receive(number)
     }
 
     fn pushed(&mut self, from: u32, push: u64, bytes: &[u8]) -> Checked {
@@ -243,12 +248,12 @@ impl Engine {
     /// It is here as a whole.
     pub(super) fn landed(&mut self, from: u32, landing: Landing) {
         match landing.target {
-            Target::Waiting(at, bytes) => {
+            LandingTarget::Waiting(at, bytes) => {
                 if let Some(arrival) = self.unexpected.get_mut(at) {
                     arrival.content = Content::Here(bytes);
                 }
             }
-            Target::Receive(_) | Target::Nobody => self.was_received(from, landing.len),
+            LandingTarget::Receive(_) | LandingTarget::Nobody => self.was_received(from, landing.len),
         }
     }
 }

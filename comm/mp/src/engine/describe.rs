@@ -1,14 +1,14 @@
 //! What an operation waits for, in words, for people whose program does not go on.
 
 use super::{Engine, Running};
-use crate::requests::{Awaited, Number, Request};
+use crate::requests::{Awaited, Request, RequestNumber};
 
 /// Ranks that are named.
 const SHOWN: usize = 8;
 
 impl Engine {
     /// What an operation waits for.
-    pub(crate) fn describe(&mut self, operation: Number) -> String {
+    pub(crate) fn describe(&mut self, operation: RequestNumber) -> String {
         match self.requests.get_mut(operation) {
             Some(Request::Expected { source, tag, .. }) => message(*source, *tag),
             Some(Request::Offered { to, status, .. }) => {
@@ -32,7 +32,7 @@ impl Engine {
         }
     }
 
-    fn describe_collective(&mut self, operation: Number) -> String {
+    fn describe_collective(&mut self, operation: RequestNumber) -> String {
         let running = std::mem::take(&mut self.running);
         let one = running.iter().find(|one| one.request == operation);
         let text = one.map_or_else(String::new, |one| {

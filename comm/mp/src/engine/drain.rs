@@ -2,7 +2,7 @@
 //!
 //! The intuition: a cut through all channels (Chandy and Lamport, "Distributed Snapshots", 1985), of ranks
 //! that stand still. Each rank sends what it was ordered to send, says so to every rank, itself among them
-//! ([`Head::Drained`]), and from then on keeps its orders. It takes what arrives until all have said so.
+//! ([`MessageHead::Drained`]), and from then on keeps its orders. It takes what arrives until all have said so.
 //! Messages between two ranks keep their order, so nothing is between them then. What was sent is at its
 //! receiver, perhaps half a message; what was not is an order, or a piece that has not left. Both are values,
 //! and go on in the process that was saved as in one that comes back.
@@ -12,16 +12,16 @@
 
 use super::arrive::Checked;
 use super::silence::Signs;
-use super::{Engine, Reach};
+use super::{Engine, ReadAccess};
 use crate::barrier::Groups;
 use crate::requests::Request;
-use crate::wire::Head;
+use crate::wire::MessageHead;
 use std::ops::Range;
 
 /// What a process that comes back finds, of ranks and registered memory.
 pub(crate) struct Found<'a> {
-    pub(crate) reads: &'a [Reach],
-    pub(crate) readable: &'a [Reach],
+    pub(crate) reads: &'a [ReadAccess],
+    pub(crate) readable: &'a [ReadAccess],
     pub(crate) registered: Range<usize>,
     pub(crate) groups: Groups,
 }
@@ -56,7 +56,7 @@ impl Engine {
     pub(crate) fn begin_drain(&mut self) {
         for to in (0..).take(self.peers.len()) {
             if !self.peers[to as usize].is_gone {
-                self.say(to, Head::Drained);
+                self.say(to, MessageHead::Drained);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Sends that nobody waits for: the engine keeps their bytes until they are over.
 
 use super::{Engine, Order};
-use crate::requests::{Number, Request};
+use crate::requests::{Request, RequestNumber};
 use crate::span::Source;
 use scash_comm::Result;
 
@@ -22,9 +22,9 @@ impl Engine {
     }
 
     /// Sends to a rank that nobody waits for, and that are not over.
-    pub(crate) fn forgotten(&mut self, to: u32) -> Vec<Number> {
+    pub(crate) fn forgotten(&mut self, to: u32) -> Vec<RequestNumber> {
         let Self { forgotten, requests, .. } = self;
-        let is_to = |number: &Number| match requests.get_mut(*number) {
+        let is_to = |number: &RequestNumber| match requests.get_mut(*number) {
             Some(Request::Offered { to: theirs, .. } | Request::Leaving { to: theirs, .. }) => *theirs == to,
             _ => false,
         };
@@ -32,13 +32,13 @@ impl Engine {
     }
 
     /// Whether a send that nobody waits for is not over.
-    pub(crate) fn is_forgotten(&self, number: Number) -> bool {
+    pub(crate) fn is_forgotten(&self, number: RequestNumber) -> bool {
         self.forgotten.contains_key(&number)
     }
 
     /// If a send that nobody waits for is over, nothing is kept of it.
     #[inline]
-    pub(super) fn forget_if_over(&mut self, number: Number) {
+    pub(super) fn forget_if_over(&mut self, number: RequestNumber) {
         if !self.forgotten.is_empty()
             && let Some(bytes) = self.forgotten.remove(&number)
         {
@@ -50,8 +50,8 @@ impl Engine {
     /// A rank is gone, and operations with it have failed. The next fence is to tell that messages were lost.
     pub(super) fn lose_forgotten(&mut self, rank: u32) {
         let Self { forgotten, requests, .. } = self;
-        let is_lost = |number: &Number| matches!(requests.get_mut(*number), Some(Request::Over(_)));
-        let lost: Vec<Number> = forgotten.keys().copied().filter(is_lost).collect();
+        let is_lost = |number: &RequestNumber| matches!(requests.get_mut(*number), Some(Request::Over(_)));
+        let lost: Vec<RequestNumber> = forgotten.keys().copied().filter(is_lost).collect();
         for number in lost {
             self.has_put(rank);
             self.forget_if_over(number);

@@ -1,7 +1,7 @@
 //! Messages that are on their way here unasked, and of which the engine knows more than their bytes: where
 //! those go that are to come.
 
-use crate::requests::Number;
+use crate::requests::RequestNumber;
 use std::collections::HashMap;
 
 /// The number under which an eager message lands whose bytes come in [parts](super::Engine::room). Nothing
@@ -14,13 +14,13 @@ pub(super) struct Landing {
     pub(super) len: usize,
     /// Bytes that are here.
     pub(super) here: usize,
-    pub(super) target: Target,
+    pub(super) target: LandingTarget,
 }
 
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum LandingTarget {
     /// A receive.
-    Receive(Number),
+    Receive(RequestNumber),
     /// The memory that was made for it, and its place in the unexpected queue.
     Waiting(u32, Vec<u8>),
     /// Nobody: its receive had no room for it.
@@ -29,7 +29,7 @@ pub(super) enum Target {
 
 impl Landing {
     /// A message that finds its receive, or the memory that was made for it.
-    pub(super) fn new(len: usize, target: Target) -> Self {
+    pub(super) fn new(len: usize, target: LandingTarget) -> Self {
         Self { len, here: 0, target }
     }
 }

@@ -26,15 +26,15 @@ mod spares;
 mod tests;
 
 use super::barrier::Groups;
-use super::matching::{Expected, Unexpected};
-use super::requests::{Awaited, Ended, Number, Outcome, Request, Requests};
+use super::matching::{PostedQueue, Unexpected};
+use super::requests::{Awaited, Completion, Outcome, Request, RequestNumber, Requests};
 pub(super) use super::span::REGISTERED;
-use super::span::{Room, Source};
-use super::wire::{Encoded, Head};
+use super::span::{ReceiveBuffer, Source};
+use super::wire::{Encoded, MessageHead};
 use super::{Options, Status};
 use account::Account;
-pub(super) use active::Call;
-use active::{Dues, Holding};
+pub(super) use active::HandlerCall;
+use active::{CreditQueue, Dues};
 use alike::Alike;
 pub(super) use describe::message;
 pub use drain::Hindrance;
@@ -48,7 +48,7 @@ use running::Running;
 use scash_comm::{Error, Mark};
 pub(super) use send::COPIED_PIECE;
 use send::Leaving;
-pub(super) use silence::PATIENCE;
+pub(super) use silence::SILENT_TICKS;
 use silence::Signs;
 use spares::Spares;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -58,9 +58,9 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) enum Order {
     /// Send `head` to `to`, and behind it the body.
-    Send { to: u32, head: Encoded, body: Body },
+    Send { to: u32, head: Encoded, body: MessageBody },
     /// Read what [`Engine::reading`] says, all of it, and say how it went: [`Engine::was_read`].
-    Read(Number),
+    Read(RequestNumber),
     /// Write a word of this rank on the board.
     Post(Mark, u64),
     /// Forget bytes that orders before this one have used, when they are handed over.
@@ -69,7 +69,7 @@ pub(super) enum Order {
 
 /// What follows a head.
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum MessageBody {
     Nothing,
     /// A part of somebody's memory: from where, and how many bytes. They stay unchanged until the order is
     /// carried out.
@@ -80,13 +80,15 @@ pub(super) enum Body {
     Own(Vec<u8>),
 }
 
-impl Body {
+impl MessageBody {
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
-            Body::Nothing => &[],
-            Body::Lent(source, from, len) | Body::Piece(source, from, len) => source.piece(*from, *len),
-            Body::Own(bytes) => bytes,
+            MessageBody::Nothing => &[],
+            MessageBody::Lent(source, from, len) | MessageBody::Piece(source, from, len) => {
+                source.piece(*from, *len)
+            }
+            MessageBody::Own(bytes) => bytes,
         }
     }
 }
@@ -99,23 +101,23 @@ pub(super) struct Reading {
     /// Where the bytes begin there.
     pub(super) address: u64,
     /// Where they go: as many as there is room.
-    pub(super) place: Room,
+    pub(super) place: ReceiveBuffer,
 }
 
 /// What is known of a rank.
 #[derive(Debug)]
 struct Peer {
     /// Messages that are sent before a receive asks for them, there and from there,
-    mail: Account,
+    messages: Account,
     /// and active messages, of which some may be held back.
     calls: Account,
-    held: Holding,
+    held: CreditQueue,
     /// Which protocol serves messages to it.
     protocols: Protocols,
     /// What it can read of this process's memory,
-    reads: Reach,
+    reads: ReadAccess,
     /// and this process of its memory.
-    readable: Reach,
+    readable: ReadAccess,
     /// What leaves piece by piece, the first one first.
     leaving: VecDeque<Leaving>,
     /// What was put and called there without waiting for it to be done: how often, and how much of that is
@@ -158,7 +160,7 @@ enum Content {
 pub(super) struct Engine {
     options: Options,
     requests: Requests,
-    expected: Expected,
+    expected: PostedQueue,
     unexpected: Unexpected<Arrival>,
     /// Where offers are in the unexpected queue, by their senders and the sends' numbers.
     offers: HashMap<(u32, u64), u32>,
@@ -169,12 +171,12 @@ pub(super) struct Engine {
     /// Addresses of registered memory.
     registered: Range<usize>,
     /// Windows in it: where each begins there.
-    windows: BTreeMap<usize, Room>,
+    windows: BTreeMap<usize, ReceiveBuffer>,
     /// Numbers of handlers of active messages.
     handlers: BTreeSet<u16>,
     dues: Dues,
     /// Bytes of sends that nobody waits for, while they are under way.
-    forgotten: HashMap<Number, Vec<u8>>,
+    forgotten: HashMap<RequestNumber, Vec<u8>>,
     /// Ranks to which something leaves piece by piece.
     busy: usize,
     reads: Reads,
@@ -199,14 +201,14 @@ pub(super) struct Engine {
 
 /// What one process can read of another one's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(super) struct ReadAccess {
     /// All of it, by the kernel.
     pub(super) all: bool,
     /// What is registered, directly.
     pub(super) registered: bool,
 }
 
-impl Reach {
+impl ReadAccess {
     /// Whether what is at this address can be read.
     fn includes(self, address: u64) -> bool {
         address != 0 && if address & REGISTERED != 0 { self.registered } else { self.all }
@@ -219,15 +221,15 @@ impl Engine {
     pub(super) fn new(
         rank: u32,
         options: Options,
-        reads: &[Reach],
-        readable: &[Reach],
+        reads: &[ReadAccess],
+        readable: &[ReadAccess],
         registered: Range<usize>,
         groups: Groups,
     ) -> Self {
         let peer = |rank: usize| Peer {
-            mail: Account::new(options.window),
+            messages: Account::new(options.window),
             calls: Account::new(options.window),
-            held: Holding::default(),
+            held: CreditQueue::default(),
             protocols: Protocols::of(&options),
             reads: reads[rank],
             readable: readable[rank],
@@ -242,7 +244,7 @@ impl Engine {
         };
         Self {
             requests: Requests::default(),
-            expected: Expected::new(),
+            expected: PostedQueue::new(),
             unexpected: Unexpected::new(),
             offers: HashMap::new(),
             landings: Landings::new(reads.len()),
@@ -287,11 +289,11 @@ impl Engine {
     }
 
     /// What came of an operation that is over, whose number names nothing then; `None`: it is not over.
-    pub(super) fn outcome(&mut self, number: Number) -> Option<Outcome> {
+    pub(super) fn outcome(&mut self, number: RequestNumber) -> Option<Outcome> {
         match self.requests.remove_if(number, is_over) {
             Some(Request::Over(outcome)) => Some(outcome),
-            Some(Request::Received(status)) => Some(Ok(Ended { status, bytes: Vec::new() })),
-            Some(_) => Some(Ok(Ended::default())),
+            Some(Request::Received(status)) => Some(Ok(Completion { status, bytes: Vec::new() })),
+            Some(_) => Some(Ok(Completion::default())),
             None if self.has(number) => None,
             None => Some(Err(unknown())),
         }
@@ -301,12 +303,12 @@ impl Engine {
     /// says nothing: ask for the [outcome](Self::outcome). Here no value goes from place to place that is
     /// larger than a status, each time by loads of what smaller stores have left, for which processors wait.
     #[inline]
-    pub(super) fn received(&mut self, number: Number) -> Option<Status> {
+    pub(super) fn received(&mut self, number: RequestNumber) -> Option<Status> {
         self.requests.received(number)
     }
 
     /// Whether there is something to be said of an operation: it is over, or does not exist.
-    pub(super) fn is_over(&mut self, number: Number) -> bool {
+    pub(super) fn is_over(&mut self, number: RequestNumber) -> bool {
         self.requests.get_mut(number).is_none_or(|request| is_over(request))
     }
 
@@ -323,7 +325,7 @@ impl Engine {
     }
 
     /// Whether the number names an operation.
-    pub(super) fn has(&mut self, number: Number) -> bool {
+    pub(super) fn has(&mut self, number: RequestNumber) -> bool {
         self.requests.get_mut(number).is_some()
     }
 
@@ -334,7 +336,7 @@ impl Engine {
     }
 
     /// Takes back a receive that no message has been matched with; whether that was so.
-    pub(super) fn cancel(&mut self, receive: Number) -> bool {
+    pub(super) fn cancel(&mut self, receive: RequestNumber) -> bool {
         let Some(Request::Expected { slot, .. }) = self.requests.get_mut(receive) else { return false };
         self.expected.withdraw(*slot);
         self.requests.remove(receive);
@@ -387,16 +389,16 @@ impl Engine {
         self.down(rank);
     }
 
-    fn say(&mut self, to: u32, head: Head) {
-        self.say_with(to, head, Body::Nothing);
+    fn say(&mut self, to: u32, head: MessageHead) {
+        self.say_with(to, head, MessageBody::Nothing);
     }
 
     #[inline]
-    fn say_with(&mut self, to: u32, head: Head, body: Body) {
+    fn say_with(&mut self, to: u32, head: MessageHead, body: MessageBody) {
         self.orders.push_back(Order::Send { to, head: head.encode(), body });
     }
 
-    fn end(&mut self, number: Number, outcome: Outcome) {
+    fn end(&mut self, number: RequestNumber, outcome: Outcome) {
         if let Some(request) = self.requests.get_mut(number) {
             *request = Request::Over(outcome);
             self.forget_if_over(number);

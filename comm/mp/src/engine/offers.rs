@@ -6,8 +6,8 @@
 use super::arrive::Checked;
 use super::{Arrival, Content, Engine};
 use crate::Status;
-use crate::requests::{Ended, Number, Request};
-use crate::wire::{Head, envelope};
+use crate::requests::{Completion, Request, RequestNumber};
+use crate::wire::{MessageHead, envelope};
 
 /// A message that a rank offers.
 #[derive(Clone, Copy, Debug)]
@@ -26,15 +26,17 @@ impl Engine {
         let status = Status { source: from, tag, len };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
-                let number = Number(number);
-                if let Some(seat) = self.requests.get_mut(number)
+                let number = RequestNumber(number);
+                if let Some(entry) = self.requests.get_mut(number)
                     && let Request::Expected { into, .. } =
-                        std::mem::replace(seat, Request::Over(Ok(Ended::default())))
+                        std::mem::replace(entry, Request::Over(Ok(Completion::default())))
                 {
                     self.fetch(number, status, into, offer);
                 }
             }
-            None if self.is_in_vain(from, context, tag) => self.say(from, Head::Done { send: offer.send }),
+            None if self.is_in_vain(from, context, tag) => {
+                self.say(from, MessageHead::Done { send: offer.send })
+            }
             None => {
                 if self.offers.contains_key(&(from, offer.send)) {
                     return Err("two messages are offered under one number");
@@ -52,7 +54,7 @@ impl Engine {
     pub(super) fn withdraw_offer(&mut self, from: u32, send: u64) {
         if let Some(at) = self.offers.remove(&(from, send)) {
             self.unexpected.remove(at);
-            self.say(from, Head::Withdrawn { send });
+            self.say(from, MessageHead::Withdrawn { send });
         }
     }
 }

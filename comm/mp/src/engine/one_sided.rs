@@ -5,19 +5,19 @@
 //! them in a call, and they do not crowd out messages.
 
 use super::arrive::Checked;
-use super::send::Cargo;
+use super::send::OutgoingPayload;
 use super::{Engine, gone};
 use crate::Status;
 use crate::blocks::{Blocks, Shape};
-use crate::requests::{Ended, Number, Request};
-use crate::span::Room;
-use crate::wire::Head;
+use crate::requests::{Completion, Request, RequestNumber};
+use crate::span::ReceiveBuffer;
+use crate::wire::MessageHead;
 use scash_comm::Result;
 
 impl Engine {
     /// This part of registered memory is a window from now on, which others may get from: where it begins
     /// there, and where it is.
-    pub(crate) fn open_window(&mut self, offset: usize, place: Room) {
+    pub(crate) fn open_window(&mut self, offset: usize, place: ReceiveBuffer) {
         // A part without bytes takes no memory, so another window may begin there.
         if place.len() > 0 {
             self.windows.insert(offset, place);
@@ -41,13 +41,19 @@ impl Engine {
     ///
     /// # Errors
     /// The rank is gone.
-    pub(crate) fn get(&mut self, from: u32, offset: u64, there: Shape, into: Blocks) -> Result<Number> {
+    pub(crate) fn get(
+        &mut self,
+        from: u32,
+        offset: u64,
+        there: Shape,
+        into: Blocks,
+    ) -> Result<RequestNumber> {
         if self.peers[from as usize].is_gone {
             return Err(gone(from));
         }
         let number = self.requests.add(Request::Get { from, into, here: 0 });
         let [count, len, stride] = there.numbers();
-        self.say(from, Head::Get { get: number.0, offset, count, len, stride });
+        self.say(from, MessageHead::Get { get: number.0, offset, count, len, stride });
         Ok(number)
     }
 
@@ -57,7 +63,7 @@ impl Engine {
     }
 
     /// Marks what was put to a rank and called there, if it is not known to be done.
-    pub(crate) fn fence(&mut self, to: u32) -> Option<Result<Number>> {
+    pub(crate) fn fence(&mut self, to: u32) -> Option<Result<RequestNumber>> {
         let peer = &self.peers[to as usize];
         (peer.loose != peer.fenced).then(|| self.mark(to))
     }
@@ -67,7 +73,7 @@ impl Engine {
     ///
     /// # Errors
     /// The rank is gone. That is said once of what was put.
-    pub(crate) fn mark(&mut self, to: u32) -> Result<Number> {
+    pub(crate) fn mark(&mut self, to: u32) -> Result<RequestNumber> {
         let peer = &mut self.peers[to as usize];
         if peer.is_gone {
             peer.fenced = peer.loose;
@@ -79,7 +85,7 @@ impl Engine {
     }
 
     /// A mark is answered.
-    pub(super) fn marked(&mut self, from: u32, mark: Number) -> Checked {
+    pub(super) fn marked(&mut self, from: u32, mark: RequestNumber) -> Checked {
         let Some(Request::Mark { to, upto }) = self.requests.get_mut(mark) else {
             return Err("a mark is answered that does not exist");
         };
@@ -88,7 +94,7 @@ impl Engine {
         }
         let peer = &mut self.peers[from as usize];
         peer.fenced = peer.fenced.max(*upto);
-        self.end(mark, Ok(Ended::default()));
+        self.end(mark, Ok(Completion::default()));
         Ok(())
     }
 
@@ -109,12 +115,12 @@ impl Engine {
         let inside = inside.ok_or("bytes are asked for that are in no window")?;
         // SAFETY: a window is readable until it is closed, when all gets from it are over.
         let blocks = unsafe { Blocks::new(inside.start(), shape) };
-        self.leave(from, Cargo::Window(blocks, get));
+        self.leave(from, OutgoingPayload::Window(blocks, get));
         Ok(())
     }
 
     /// The next bytes of a get.
-    pub(super) fn got(&mut self, from: u32, get: Number, offset: u64, bytes: &[u8]) -> Checked {
+    pub(super) fn got(&mut self, from: u32, get: RequestNumber, offset: u64, bytes: &[u8]) -> Checked {
         let Some(Request::Get { from: source, into, here }) = self.requests.get_mut(get) else {
             return Err("data come for an operation that has not asked for them");
         };
@@ -125,7 +131,7 @@ impl Engine {
         *here += bytes.len();
         if *here == into.total() {
             let status = Status { source: from, tag: 0, len: *here };
-            self.end(get, Ok(Ended { status, bytes: Vec::new() }));
+            self.end(get, Ok(Completion { status, bytes: Vec::new() }));
         }
         Ok(())
     }

@@ -5,10 +5,10 @@
 //! ([`Engine::was_stored`]), with nothing else between the two.
 
 use super::Engine;
-use super::landings::{EAGER, Target};
-use crate::requests::{Number, Request};
-use crate::span::Room;
-use crate::wire::{self, Head};
+use super::landings::{EAGER, LandingTarget};
+use crate::requests::{Request, RequestNumber};
+use crate::span::ReceiveBuffer;
+use crate::wire::{self, MessageHead};
 use scash_comm::{Error, Result};
 
 impl Engine {
@@ -23,7 +23,7 @@ impl Engine {
         kind: u16,
         head: &[u8],
         (at, left): (usize, usize),
-    ) -> Result<Option<Room>> {
+    ) -> Result<Option<ReceiveBuffer>> {
         let peer = &self.peers[from as usize];
         if peer.is_refused {
             return Ok(None);
@@ -31,14 +31,16 @@ impl Engine {
         let room = if let Some((context, tag, [])) = wire::eager(kind, head) {
             self.eager_room(from, (context, tag), (at, left))
         } else {
-            match Head::decode(kind, head) {
+            match MessageHead::decode(kind, head) {
                 // What else one says that was given up, and was on its way meanwhile, is passed over.
                 _ if peer.is_gone => Ok(None),
-                Some((Head::Data { receive, offset }, [])) => {
+                Some((MessageHead::Data { receive, offset }, [])) => {
                     let offset = offset.checked_add(at as u64).ok_or("data come for no place in any memory");
-                    offset.and_then(|offset| self.asked_room(from, Number(receive), offset, left)).map(Some)
+                    offset
+                        .and_then(|offset| self.asked_room(from, RequestNumber(receive), offset, left))
+                        .map(Some)
                 }
-                Some((Head::Pushed { push }, [])) => self.landing_room(from, push, left),
+                Some((MessageHead::Pushed { push }, [])) => self.landing_room(from, push, left),
                 _ => Err("a message comes in parts that has none"),
             }
         };
@@ -63,12 +65,14 @@ impl Engine {
             // SAFETY: the caller's promise.
             return unsafe { self.has_landed(from, EAGER, count) };
         }
-        match Head::decode(kind, head) {
+        match MessageHead::decode(kind, head) {
             _ if is_gone => {}
             // SAFETY: the caller's promise.
-            Some((Head::Data { receive, .. }, _)) => unsafe { self.has_come(Number(receive), count) },
+            Some((MessageHead::Data { receive, .. }, _)) => unsafe {
+                self.has_come(RequestNumber(receive), count)
+            },
             // SAFETY: as above.
-            Some((Head::Pushed { push }, _)) => unsafe { self.has_landed(from, push, count) },
+            Some((MessageHead::Pushed { push }, _)) => unsafe { self.has_landed(from, push, count) },
             _ => {}
         }
     }
@@ -77,10 +81,10 @@ impl Engine {
     pub(super) fn asked_room(
         &mut self,
         from: u32,
-        receive: Number,
+        receive: RequestNumber,
         offset: u64,
         len: usize,
-    ) -> std::result::Result<Room, &'static str> {
+    ) -> std::result::Result<ReceiveBuffer, &'static str> {
         match self.requests.get_mut(receive) {
             None => Err("data come for no receive"),
             Some(Request::Coming { from: source, status, into, here })
@@ -100,7 +104,7 @@ impl Engine {
         from: u32,
         (context, tag): (u16, u64),
         (at, left): (usize, usize),
-    ) -> std::result::Result<Option<Room>, &'static str> {
+    ) -> std::result::Result<Option<ReceiveBuffer>, &'static str> {
         match (self.landings.has(from, EAGER), at) {
             (true, _) => {}
             (false, 0) => self.land(from, context, tag, left, EAGER)?,
@@ -117,15 +121,15 @@ impl Engine {
         from: u32,
         push: u64,
         len: usize,
-    ) -> std::result::Result<Option<Room>, &'static str> {
+    ) -> std::result::Result<Option<ReceiveBuffer>, &'static str> {
         let landing = self.landings.get_mut(from, push).ok_or("bytes are pushed of no message")?;
         if len > landing.len - landing.here {
             return Err("more bytes are pushed than were announced");
         }
         Ok(match &mut landing.target {
-            Target::Nobody => None,
-            Target::Waiting(_, own) => Some(Room::behind(own, len)),
-            Target::Receive(number) => match self.requests.get_mut(*number) {
+            LandingTarget::Nobody => None,
+            LandingTarget::Waiting(_, own) => Some(ReceiveBuffer::behind(own, len)),
+            LandingTarget::Receive(number) => match self.requests.get_mut(*number) {
                 Some(Request::Coming { into, here, .. }) => Some(into.place(*here, len)),
                 _ => None,
             },
@@ -136,7 +140,7 @@ impl Engine {
     ///
     /// # Safety
     /// They are, and there was room for them.
-    pub(super) unsafe fn has_come(&mut self, receive: Number, count: usize) {
+    pub(super) unsafe fn has_come(&mut self, receive: RequestNumber, count: usize) {
         if let Some(Request::Coming { into, here, .. }) = self.requests.get_mut(receive) {
             // SAFETY: the caller's promise.
             unsafe { into.is_longer(count) };
@@ -154,10 +158,10 @@ impl Engine {
         landing.here += count;
         let is_whole = landing.here == landing.len;
         match &mut landing.target {
-            Target::Nobody => {}
+            LandingTarget::Nobody => {}
             // SAFETY: the caller's promise.
-            Target::Waiting(_, own) => unsafe { own.set_len(own.len() + count) },
-            Target::Receive(number) => {
+            LandingTarget::Waiting(_, own) => unsafe { own.set_len(own.len() + count) },
+            LandingTarget::Receive(number) => {
                 let number = *number;
                 // SAFETY: as above.
                 unsafe { self.has_come(number, count) };

@@ -6,8 +6,8 @@
 //! a receive costs the application that begins it no time of the reading, which goes on while it computes.
 //!
 //! The sender of a long one that waits for its end is told when a thread that waits reads it
-//! ([`Head::Reading`]). As long as it is not, the receiver's application may be computing: then the sender
-//! rouses the receiver's helper, and leaves its core to it.
+//! ([`MessageHead::Reading`]). As long as it is not, the receiver's application may be computing: then the
+//! sender rouses the receiver's helper, and leaves its core to it.
 //!
 //! If both have nothing else to do, nobody reads: what a rank sends that waits for its end until it has sent
 //! it, a receiver that waits asks for, where messages travel through shared memory. Then each copies half of
@@ -16,8 +16,8 @@
 
 use super::arrive::Checked;
 use super::{Engine, Order, REGISTERED, Reading, gone};
-use crate::requests::{Ended, Number, Request};
-use crate::wire::Head;
+use crate::requests::{Completion, Request, RequestNumber};
+use crate::wire::MessageHead;
 use std::collections::VecDeque;
 
 /// Bytes of the shortest message that is long: reading it takes longer than waking the thread that does.
@@ -26,7 +26,7 @@ pub(crate) const LONG: usize = 1 << 20;
 /// Long messages that are to be read, by their receives.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    queue: VecDeque<Number>,
+    queue: VecDeque<RequestNumber>,
     /// How many bytes are here of the first one. (Not in its request: short messages would have to be moved
     /// with it.)
     here: usize,
@@ -41,7 +41,7 @@ impl Reads {
         matches!(request, Request::Read { from, send, .. } if self.claimed == Some((*from, *send)))
     }
 
-    fn is_first(&self, receive: Number) -> bool {
+    fn is_first(&self, receive: RequestNumber) -> bool {
         self.queue.front() == Some(&receive)
     }
 
@@ -54,7 +54,7 @@ impl Reads {
 
 impl Engine {
     /// Has a message of that length read.
-    pub(super) fn order_read(&mut self, receive: Number, len: usize) {
+    pub(super) fn order_read(&mut self, receive: RequestNumber, len: usize) {
         if len < LONG {
             self.orders.push_back(Order::Read(receive));
         } else {
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// The receive whose long message is to be read next, if nobody reads it now.
-    pub(crate) fn next_read(&mut self) -> Option<Number> {
+    pub(crate) fn next_read(&mut self) -> Option<RequestNumber> {
         while let Some(&receive) = self.reads.queue.front() {
             if matches!(self.requests.get_mut(receive), Some(Request::Read { .. })) {
                 return self.reads.claimed.is_none().then_some(receive);
@@ -91,7 +91,7 @@ impl Engine {
 
     /// The next bytes of that message, `most` at most, for a thread that does not keep the engine meanwhile:
     /// until it [says](Self::was_read) that it has read them, the receive is not over, whatever happens.
-    pub(crate) fn claim(&mut self, most: usize) -> Option<(Number, Reading)> {
+    pub(crate) fn claim(&mut self, most: usize) -> Option<(RequestNumber, Reading)> {
         let receive = self.next_read()?;
         let mut reading = self.reading(receive)?;
         reading.place = reading.place.part(0, most);
@@ -103,7 +103,7 @@ impl Engine {
 
     /// A thread that waits has the message brought that is to be read next, if a thread waits for its end at
     /// its sender, and `is_awake`; whether it does.
-    pub(crate) fn is_brought(&mut self, receive: Number, is_awake: impl FnOnce(u32) -> bool) -> bool {
+    pub(crate) fn is_brought(&mut self, receive: RequestNumber, is_awake: impl FnOnce(u32) -> bool) -> bool {
         let Some(&mut Request::Read { from, address, waits, .. }) = self.requests.get_mut(receive) else {
             return false;
         };
@@ -118,16 +118,16 @@ impl Engine {
     }
 
     /// A thread that waits is about to read a message to its end.
-    pub(crate) fn is_read_at_once(&mut self, receive: Number) {
+    pub(crate) fn is_read_at_once(&mut self, receive: RequestNumber) {
         if let Some(&mut Request::Read { from, send, .. }) = self.requests.get_mut(receive)
             && self.reads.here == 0
         {
-            self.say(from, Head::Reading { send });
+            self.say(from, MessageHead::Reading { send });
         }
     }
 
     /// What is yet to be read of a message; `None`: it is of no use any more.
-    pub(crate) fn reading(&mut self, receive: Number) -> Option<Reading> {
+    pub(crate) fn reading(&mut self, receive: RequestNumber) -> Option<Reading> {
         let here = if self.reads.is_first(receive) { self.reads.here } else { 0 };
         match self.requests.get_mut(receive)? {
             Request::Read { from, status, into, address, .. } => {
@@ -143,7 +143,7 @@ impl Engine {
     ///
     /// # Safety
     /// As many bytes of the place were written, and there were so many.
-    pub(crate) unsafe fn was_read(&mut self, receive: Number, count: Option<usize>) {
+    pub(crate) unsafe fn was_read(&mut self, receive: RequestNumber, count: Option<usize>) {
         let Some(Request::Read { from, status, into, .. }) = self.requests.get_mut(receive) else { return };
         let (from, len) = (*from, status.len);
         // SAFETY: the caller's promise.
@@ -169,17 +169,17 @@ impl Engine {
     }
 
     /// All of a message was read.
-    fn is_here(&mut self, receive: Number) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let over = Request::Over(Ok(Ended::default()));
-        if let Request::Read { from, status, into, send, .. } = std::mem::replace(seat, over) {
-            self.say(from, Head::Done { send });
-            self.end(receive, Ok(Ended { status, bytes: into.bytes() }));
+    fn is_here(&mut self, receive: RequestNumber) {
+        let Some(entry) = self.requests.get_mut(receive) else { return };
+        let over = Request::Over(Ok(Completion::default()));
+        if let Request::Read { from, status, into, send, .. } = std::mem::replace(entry, over) {
+            self.say(from, MessageHead::Done { send });
+            self.end(receive, Ok(Completion { status, bytes: into.bytes() }));
         }
     }
 
     /// A message cannot be read: its sender is asked for it.
-    fn ask_instead(&mut self, receive: Number) {
+    fn ask_instead(&mut self, receive: RequestNumber) {
         let Some(&mut Request::Read { from, address, .. }) = self.requests.get_mut(receive) else { return };
         let readable = &mut self.peers[from as usize].readable;
         if address & REGISTERED != 0 {
@@ -191,20 +191,20 @@ impl Engine {
     }
 
     /// The sender of a message that was to be read is asked for it.
-    fn ask(&mut self, receive: Number) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let over = Request::Over(Ok(Ended::default()));
-        let Request::Read { from, status, mut into, send, .. } = std::mem::replace(seat, over) else {
+    fn ask(&mut self, receive: RequestNumber) {
+        let Some(entry) = self.requests.get_mut(receive) else { return };
+        let over = Request::Over(Ok(Completion::default()));
+        let Request::Read { from, status, mut into, send, .. } = std::mem::replace(entry, over) else {
             return;
         };
         into.clear();
-        *seat = Request::Coming { from, status, into, here: 0 };
-        self.say(from, Head::Accept { send, receive: receive.0 });
+        *entry = Request::Coming { from, status, into, here: 0 };
+        self.say(from, MessageHead::Accept { send, receive: receive.0 });
     }
 
     /// The other rank of a long message that waits for that one: to read it, and it has not said that it
     /// does; or to send it as it was asked to, and nothing has come.
-    pub(crate) fn unheard(&mut self, operation: Number) -> Option<u32> {
+    pub(crate) fn unheard(&mut self, operation: RequestNumber) -> Option<u32> {
         match self.requests.get_mut(operation) {
             Some(Request::Offered { to, is_unheard: true, .. }) => Some(*to),
             Some(Request::Coming { from, status, here: 0, .. }) if status.len >= LONG => Some(*from),
@@ -213,7 +213,7 @@ impl Engine {
     }
 
     /// A thread of the receiver's that waits reads a send.
-    pub(super) fn is_being_read(&mut self, from: u32, send: Number) -> Checked {
+    pub(super) fn is_being_read(&mut self, from: u32, send: RequestNumber) -> Checked {
         match self.requests.get_mut(send) {
             Some(Request::Offered { to, is_unheard, .. }) if *to == from => {
                 *is_unheard = false;

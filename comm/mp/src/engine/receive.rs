@@ -1,11 +1,11 @@
 //! Receives: from the unexpected queue, or into the expected one.
 
-use super::landings::Target;
+use super::landings::LandingTarget;
 use super::{Arrival, Content, Engine, Offer, Spares, gone};
 use crate::Status;
 use crate::matching::Pattern;
-use crate::requests::{Destination, Ended, Number, Outcome, Request};
-use crate::wire::Head;
+use crate::requests::{Completion, Destination, Outcome, Request, RequestNumber};
+use crate::wire::MessageHead;
 use scash_comm::{Error, Result};
 
 impl Engine {
@@ -13,7 +13,7 @@ impl Engine {
     ///
     /// # Errors
     /// The rank that it should come from is gone, and has left nothing that fits.
-    pub(crate) fn receive(&mut self, pattern: Pattern, into: Destination) -> Result<Number> {
+    pub(crate) fn receive(&mut self, pattern: Pattern, into: Destination) -> Result<RequestNumber> {
         if let Some(at) = self.unexpected.find(pattern)
             && let Some(arrival) = self.unexpected.remove(at)
         {
@@ -34,13 +34,17 @@ impl Engine {
         Some(self.unexpected.get(self.unexpected.find(pattern)?)?.status)
     }
 
-    fn receive_arrived(&mut self, Arrival { status, content, .. }: Arrival, mut into: Destination) -> Number {
+    fn receive_arrived(
+        &mut self,
+        Arrival { status, content, .. }: Arrival,
+        mut into: Destination,
+    ) -> RequestNumber {
         let from = status.source;
         match content {
             Content::Here(bytes) => {
                 self.was_received(from, bytes.len());
                 let outcome = match into {
-                    Destination::Own(_) => Ok(Ended { status, bytes }),
+                    Destination::Own(_) => Ok(Completion { status, bytes }),
                     into => {
                         let outcome = whole(&mut self.spares, into, status, &bytes);
                         self.spares.give(bytes);
@@ -51,7 +55,7 @@ impl Engine {
             }
             Content::Offered(offer) => {
                 self.offers.remove(&(from, offer.send));
-                let number = self.requests.add(Request::Over(Ok(Ended::default())));
+                let number = self.requests.add(Request::Over(Ok(Completion::default())));
                 self.fetch(number, status, into, offer);
                 number
             }
@@ -62,13 +66,15 @@ impl Engine {
                 };
                 let number = self.requests.add(Request::Over(Err(too_long(status.len, &into))));
                 let Some(landing) = self.landings.get_mut(from, push) else { return number };
-                let Target::Waiting(_, bytes) = std::mem::replace(&mut landing.target, Target::Nobody) else {
+                let LandingTarget::Waiting(_, bytes) =
+                    std::mem::replace(&mut landing.target, LandingTarget::Nobody)
+                else {
                     return number;
                 };
                 if !fits {
                     return number;
                 }
-                landing.target = Target::Receive(number);
+                landing.target = LandingTarget::Receive(number);
                 // What has been asked for from now on takes no room of the window.
                 let here = landing.here;
                 match &mut into {
@@ -78,8 +84,8 @@ impl Engine {
                         self.spares.give(bytes);
                     }
                 }
-                if let Some(seat) = self.requests.get_mut(number) {
-                    *seat = Request::Coming { from, status, into, here };
+                if let Some(entry) = self.requests.get_mut(number) {
+                    *entry = Request::Coming { from, status, into, here };
                 }
                 number
             }
@@ -89,7 +95,7 @@ impl Engine {
     /// Has the message of an offer brought.
     pub(super) fn fetch(
         &mut self,
-        number: Number,
+        number: RequestNumber,
         status: Status,
         mut into: Destination,
         Offer { send, address, waits }: Offer,
@@ -97,7 +103,7 @@ impl Engine {
         let from = status.source;
         let fits = self.spares.prepare(&mut into, status.len);
         if !fits || status.len == 0 {
-            self.say(from, Head::Done { send });
+            self.say(from, MessageHead::Done { send });
             let outcome = if fits {
                 whole(&mut self.spares, into, status, &[])
             } else {
@@ -109,18 +115,18 @@ impl Engine {
             self.order_read(number, status.len);
             Request::Read { from, status, into, send, address, waits }
         } else {
-            self.say(from, Head::Accept { send, receive: number.0 });
+            self.say(from, MessageHead::Accept { send, receive: number.0 });
             Request::Coming { from, status, into, here: 0 }
         };
-        if let Some(seat) = self.requests.get_mut(number) {
-            *seat = request;
+        if let Some(entry) = self.requests.get_mut(number) {
+            *entry = request;
         }
     }
 
     /// A message that was sent unasked was received: its room is the sender's again.
     pub(super) fn was_received(&mut self, from: u32, len: usize) {
-        if let Some(bytes) = self.peers[from as usize].mail.was_received(len) {
-            self.say(from, Head::Credit { bytes });
+        if let Some(bytes) = self.peers[from as usize].messages.was_received(len) {
+            self.say(from, MessageHead::Credit { bytes });
         }
     }
 }
@@ -131,7 +137,7 @@ pub(super) fn whole(spares: &mut Spares, mut into: Destination, status: Status, 
         return Err(too_long(bytes.len(), &into));
     }
     into.store(0, bytes);
-    Ok(Ended { status, bytes: into.bytes() })
+    Ok(Completion { status, bytes: into.bytes() })
 }
 
 /// The message has no room where it was to be received.

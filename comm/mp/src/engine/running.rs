@@ -1,15 +1,17 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
 use super::alike::too_short;
-use super::landings::Target;
+use super::landings::LandingTarget;
 use super::receive::no_memory;
 use super::{Arrival, Content, Engine, Offer, Order, alike, gone};
 use crate::barrier::Groups;
-use crate::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Stamp, Transfer, Work};
+use crate::collective::{
+    Area, AreaRange, Collective, LocalWork, Reduction, Round, Schedule, Stamp, Transfer,
+};
 use crate::matching::Pattern;
-use crate::requests::{Destination, Ended, Number, Request};
-use crate::span::{Room, Source};
-use crate::wire::Head;
+use crate::requests::{Completion, Destination, Request, RequestNumber};
+use crate::span::{ReceiveBuffer, Source};
+use crate::wire::MessageHead;
 use scash_comm::{Error, Mark, Result};
 use std::collections::VecDeque;
 
@@ -21,7 +23,7 @@ const MOST_ABORTED: usize = 1 << 10;
 /// A collective operation under way.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub(super) request: Number,
+    pub(super) request: RequestNumber,
     /// What its messages bear: how many operations there were before it, and what it is; the same at all
     /// ranks.
     pub(super) stamp: Stamp,
@@ -30,7 +32,7 @@ pub(super) struct Running {
     memory: Memory,
     reduction: Option<Reduction>,
     /// Transfers of the first round that are not over, and their lengths; `None`: it has not begun.
-    pub(super) pending: Option<Vec<(Number, usize)>>,
+    pub(super) pending: Option<Vec<(RequestNumber, usize)>>,
     failure: Option<Error>,
     /// It has failed, and what could be taken back was.
     is_given_up: bool,
@@ -42,7 +44,7 @@ pub(super) struct Running {
 #[derive(Debug)]
 struct Memory {
     input: Source,
-    output: Room,
+    output: ReceiveBuffer,
     temporary: Vec<u8>,
 }
 
@@ -73,12 +75,13 @@ impl Running {
 
 impl Memory {
     /// A piece to be written.
-    fn place(&mut self, Piece { area, offset, len }: Piece) -> Room {
+    fn place(&mut self, AreaRange { area, offset, len }: AreaRange) -> ReceiveBuffer {
         match area {
             Area::Temporary => {
                 // SAFETY: the vector is as long as the schedule says, stays where it is, and goes only when
                 // no transfer uses it any more.
-                unsafe { Room::new(self.temporary.as_mut_ptr(), self.temporary.len()) }.part(offset, len)
+                unsafe { ReceiveBuffer::new(self.temporary.as_mut_ptr(), self.temporary.len()) }
+                    .part(offset, len)
             }
             Area::Output => self.output.part(offset, len),
             // Schedules do not write to the input.
@@ -87,20 +90,20 @@ impl Memory {
     }
 
     /// A piece to be read.
-    fn source(&mut self, piece: Piece) -> Source {
+    fn source(&mut self, piece: AreaRange) -> Source {
         match piece.area {
             Area::Input => self.input.part(piece.offset, piece.len),
             _ => self.place(piece).source(),
         }
     }
 
-    fn work(&mut self, work: Work, reduction: Option<Reduction>) {
+    fn work(&mut self, work: LocalWork, reduction: Option<Reduction>) {
         match work {
-            Work::Copy { from, to } => {
+            LocalWork::Copy { from, to } => {
                 let from = self.source(from);
                 self.place(to).store(0, from.piece(0, from.len()));
             }
-            Work::Combine { from, into } => {
+            LocalWork::Combine { from, into } => {
                 let from = self.source(from);
                 if let Some(reduction) = reduction {
                     self.place(into).change(|into| reduction.combine(from.piece(0, from.len()), into));
@@ -116,7 +119,12 @@ impl Engine {
     ///
     /// # Errors
     /// The system has no memory for what comes in between. Nothing was begun.
-    pub(crate) fn start(&mut self, collective: &Collective, input: Source, output: Room) -> Result<Number> {
+    pub(crate) fn start(
+        &mut self,
+        collective: &Collective,
+        input: Source,
+        output: ReceiveBuffer,
+    ) -> Result<RequestNumber> {
         let size = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
         let Schedule { rounds, temporary, reduction } = collective.schedule(self.rank, size, &self.groups);
         if temporary > SURELY_THERE && Vec::<u8>::new().try_reserve_exact(temporary).is_err() {
@@ -221,7 +229,7 @@ impl Engine {
         let all = 0..u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
         for to in all {
             if to != self.rank && !self.peers[to as usize].is_gone {
-                self.say(to, Head::Abort { operation, culprit: u64::from(culprit) });
+                self.say(to, MessageHead::Abort { operation, culprit: u64::from(culprit) });
             }
         }
     }
@@ -243,7 +251,7 @@ impl Engine {
                     self.has_stale = true;
                     self.has_failed(one.number());
                 }
-                let outcome = one.failure.take().map_or_else(|| Ok(Ended::default()), Err);
+                let outcome = one.failure.take().map_or_else(|| Ok(Completion::default()), Err);
                 self.end(one.request, outcome);
                 return true;
             };
@@ -264,7 +272,7 @@ impl Engine {
             let (pending, failure) = (one.pending.get_or_insert_default(), &mut one.failure);
             pending.retain(|&(number, len)| match self.outcome(number) {
                 None => true,
-                Some(Ok(Ended { status, .. })) => {
+                Some(Ok(Completion { status, .. })) => {
                     if status.len != len {
                         failure.get_or_insert(too_short(status.source, status.len, len));
                     }
@@ -318,7 +326,7 @@ impl Engine {
         round: &Round,
         memory: &mut Memory,
         stamp: Stamp,
-    ) -> (Vec<(Number, usize)>, Result<()>) {
+    ) -> (Vec<(RequestNumber, usize)>, Result<()>) {
         let (context, tag) = (stamp.context(), stamp.tag());
         let mut pending = Vec::with_capacity(round.transfers.len());
         for transfer in &round.transfers {
@@ -360,11 +368,11 @@ impl Engine {
                 Content::Here(bytes) => self.was_received(from, bytes.len()),
                 Content::Offered(Offer { send, .. }) => {
                     self.offers.remove(&(from, send));
-                    self.say(from, Head::Done { send });
+                    self.say(from, MessageHead::Done { send });
                 }
                 Content::Landing { push } => {
                     if let Some(landing) = self.landings.get_mut(from, push) {
-                        landing.target = Target::Nobody;
+                        landing.target = LandingTarget::Nobody;
                     }
                 }
             }
@@ -372,7 +380,7 @@ impl Engine {
     }
 
     /// Takes an operation back, or asks its receiver to forget it; whether it is over by that.
-    fn take_back(&mut self, number: Number) -> bool {
+    fn take_back(&mut self, number: RequestNumber) -> bool {
         let is_over = self.cancel(number);
         if !is_over {
             self.withdraw(number);

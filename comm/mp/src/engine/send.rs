@@ -1,11 +1,11 @@
 //! Sends: how they begin, leave piece by piece, and are taken back.
 
 use super::reads::LONG;
-use super::{Body, Engine, Order, Protocols, REGISTERED, gone};
+use super::{Engine, MessageBody, Order, Protocols, REGISTERED, gone};
 use crate::blocks::Blocks;
-use crate::requests::{Ended, Number, Request};
+use crate::requests::{Completion, Request, RequestNumber};
 use crate::span::Source;
-use crate::wire::Head;
+use crate::wire::MessageHead;
 use crate::{Large, Status};
 use scash_comm::Result;
 
@@ -15,35 +15,35 @@ pub(crate) const COPIED_PIECE: usize = (16 << 10) - 64;
 /// What is on its way, piece by piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
-    cargo: Cargo,
+    payload: OutgoingPayload,
     /// Bytes that have left.
     gone: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Cargo {
+pub(super) enum OutgoingPayload {
     /// A send that was pushed.
-    Push(Number, Source),
+    Push(RequestNumber, Source),
     /// A send that a receive has asked for, by its number there.
-    Asked(Number, Source, u64),
+    Asked(RequestNumber, Source, u64),
     /// What a get reads, by its number there. Others may write it meanwhile, so it is copied before it is
     /// looked at.
     Window(Blocks, u64),
 }
 
-impl Cargo {
+impl OutgoingPayload {
     fn len(self) -> usize {
         match self {
-            Cargo::Push(_, body) | Cargo::Asked(_, body, _) => body.len(),
-            Cargo::Window(blocks, _) => blocks.total(),
+            OutgoingPayload::Push(_, body) | OutgoingPayload::Asked(_, body, _) => body.len(),
+            OutgoingPayload::Window(blocks, _) => blocks.total(),
         }
     }
 
     /// Bytes of its longest piece.
     fn most(self) -> usize {
         match self {
-            Cargo::Push(..) | Cargo::Asked(..) => usize::MAX,
-            Cargo::Window(..) => COPIED_PIECE,
+            OutgoingPayload::Push(..) | OutgoingPayload::Asked(..) => usize::MAX,
+            OutgoingPayload::Window(..) => COPIED_PIECE,
         }
     }
 }
@@ -61,11 +61,11 @@ impl Engine {
         tag: u64,
         body: Source,
         waits: bool,
-    ) -> Result<Option<Number>> {
+    ) -> Result<Option<RequestNumber>> {
         let len = body.len();
         if self.sends_at_once(to, len) {
-            let head = Head::Eager { context, tag }.encode();
-            self.orders.push_back(Order::Send { to, head, body: Body::Piece(body, 0, len) });
+            let head = MessageHead::Eager { context, tag }.encode();
+            self.orders.push_back(Order::Send { to, head, body: MessageBody::Piece(body, 0, len) });
             return Ok(None);
         }
         self.send_piecewise(to, context, tag, body, waits).map(Some)
@@ -83,14 +83,14 @@ impl Engine {
         tag: u64,
         body: Source,
         waits: bool,
-    ) -> Result<Number> {
+    ) -> Result<RequestNumber> {
         let len = body.len();
         let peer = &mut self.peers[to as usize];
         if peer.is_gone {
             return Err(gone(to));
         }
         let Protocols { eager, push, large } = peer.protocols;
-        let has_credit = peer.mail.affords(len);
+        let has_credit = peer.messages.affords(len);
         let address =
             if matches!(large, Large::Auto | Large::Get) { body.address(&self.registered) } else { 0 };
         let address = if peer.reads.includes(address) { address } else { 0 };
@@ -106,16 +106,16 @@ impl Engine {
         };
         let status = Status { source: to, tag, len };
         if is_pushed && has_credit && len <= push {
-            peer.mail.spend(len);
+            peer.messages.spend(len);
             let send = self.requests.add(Request::Leaving { to, status });
-            self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 });
-            self.leave(to, Cargo::Push(send, body));
+            self.say(to, MessageHead::Push { context, tag, len: len as u64, push: send.0 });
+            self.leave(to, OutgoingPayload::Push(send, body));
             return Ok(send);
         }
         let is_unheard = len >= LONG;
         let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false, is_unheard });
         let waits = waits && large == Large::Auto;
-        self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address, waits });
+        self.say(to, MessageHead::Offer { context, tag, len: len as u64, send: send.0, address, waits });
         Ok(send)
     }
 
@@ -124,10 +124,10 @@ impl Engine {
     #[inline]
     pub(crate) fn sends_at_once(&mut self, to: u32, len: usize) -> bool {
         let peer = &mut self.peers[to as usize];
-        if peer.is_gone || len > peer.protocols.eager || !peer.mail.affords(len) {
+        if peer.is_gone || len > peer.protocols.eager || !peer.messages.affords(len) {
             return false;
         }
-        peer.mail.spend(len);
+        peer.messages.spend(len);
         true
     }
 
@@ -136,24 +136,24 @@ impl Engine {
     pub(crate) fn next_piece(&mut self, to: u32, most: usize) -> Option<usize> {
         let peer = &mut self.peers[to as usize];
         let leaving = peer.leaving.front_mut()?;
-        let Leaving { cargo, gone } = *leaving;
-        let len = most.min(cargo.most()).min(cargo.len() - gone);
+        let Leaving { payload, gone } = *leaving;
+        let len = most.min(payload.most()).min(payload.len() - gone);
         leaving.gone += len;
-        let is_last = leaving.gone == cargo.len();
+        let is_last = leaving.gone == payload.len();
         if is_last {
             peer.leaving.pop_front();
             self.busy -= usize::from(peer.leaving.is_empty());
         }
         let offset = gone as u64;
-        let (send, head, body) = match cargo {
-            Cargo::Push(send, body) => {
-                (Some(send), Head::Pushed { push: send.0 }, Body::Piece(body, gone, len))
+        let (send, head, body) = match payload {
+            OutgoingPayload::Push(send, body) => {
+                (Some(send), MessageHead::Pushed { push: send.0 }, MessageBody::Piece(body, gone, len))
             }
-            Cargo::Asked(send, body, receive) => {
-                (Some(send), Head::Data { receive, offset }, Body::Piece(body, gone, len))
+            OutgoingPayload::Asked(send, body, receive) => {
+                (Some(send), MessageHead::Data { receive, offset }, MessageBody::Piece(body, gone, len))
             }
-            Cargo::Window(blocks, get) => {
-                (None, Head::Data { receive: get, offset }, Body::Own(blocks.gather(gone, len)))
+            OutgoingPayload::Window(blocks, get) => {
+                (None, MessageHead::Data { receive: get, offset }, MessageBody::Own(blocks.gather(gone, len)))
             }
         };
         self.say_with(to, head, body);
@@ -161,7 +161,7 @@ impl Engine {
             && let Some(Request::Leaving { status, .. }) = self.requests.get_mut(send)
         {
             let status = *status;
-            self.end(send, Ok(Ended { status, bytes: Vec::new() }));
+            self.end(send, Ok(Completion { status, bytes: Vec::new() }));
         }
         Some(len)
     }
@@ -174,20 +174,20 @@ impl Engine {
 
     /// Asks the receiver of a send to forget it; `false`: there is nothing to be asked, since the send is on
     /// its way or over.
-    pub(crate) fn withdraw(&mut self, send: Number) -> bool {
+    pub(crate) fn withdraw(&mut self, send: RequestNumber) -> bool {
         let Some(Request::Offered { to, is_unwanted, .. }) = self.requests.get_mut(send) else {
             return false;
         };
         let to = *to;
         if !std::mem::replace(is_unwanted, true) {
-            self.say(to, Head::Withdraw { send: send.0 });
+            self.say(to, MessageHead::Withdraw { send: send.0 });
         }
         true
     }
 
     /// What came of that, if it is decided: whether the send was taken back, and its number names nothing any
     /// more; or else it goes on, or is over.
-    pub(crate) fn was_withdrawn(&mut self, send: Number) -> Option<bool> {
+    pub(crate) fn was_withdrawn(&mut self, send: RequestNumber) -> Option<bool> {
         match self.requests.get_mut(send) {
             Some(Request::Offered { .. }) => None,
             Some(Request::Withdrawn) => {
@@ -198,9 +198,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn leave(&mut self, to: u32, cargo: Cargo) {
+    pub(super) fn leave(&mut self, to: u32, payload: OutgoingPayload) {
         let queue = &mut self.peers[to as usize].leaving;
         self.busy += usize::from(queue.is_empty());
-        queue.push_back(Leaving { cargo, gone: 0 });
+        queue.push_back(Leaving { payload, gone: 0 });
     }
 }

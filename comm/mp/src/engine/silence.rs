@@ -10,10 +10,10 @@
 
 use super::{Engine, Peer};
 use crate::requests::Awaited;
-use crate::wire::Head;
+use crate::wire::MessageHead;
 
 /// Ticks without a sign of life until a rank is given up.
-pub(crate) const PATIENCE: u32 = 8;
+pub(crate) const SILENT_TICKS: u32 = 8;
 
 /// What shows that a rank lives.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,8 +80,8 @@ impl Engine {
             let moved = below(rank);
             match peer.signs.tick(is_awaited || moved.is_some(), moved) {
                 0 => {}
-                1 => self.say(rank, Head::Ask),
-                silent if silent > PATIENCE => lost.push(rank),
+                1 => self.say(rank, MessageHead::Ask),
+                silent if silent > SILENT_TICKS => lost.push(rank),
                 _ => {}
             }
         }

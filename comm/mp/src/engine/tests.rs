@@ -6,6 +6,7 @@
 mod active;
 mod alike;
 mod collectives;
+mod delivery;
 mod drain;
 mod game;
 mod meetings;
@@ -16,13 +17,14 @@ mod silence;
 mod withdrawals;
 
 use super::account::COST;
-use super::{Call, Content, Engine, Order, PATIENCE, Reach, Reading};
+use super::{Content, Engine, HandlerCall, Order, ReadAccess, Reading, SILENT_TICKS};
 use crate::barrier::Groups;
 use crate::matching::Pattern;
-use crate::requests::{Destination, Ended, Number, Outcome, Request};
-use crate::span::{Room, Source};
-use crate::wire::{FIRST_KIND, Head};
+use crate::requests::{Completion, Destination, Outcome, Request, RequestNumber};
+use crate::span::{ReceiveBuffer, Source};
+use crate::wire::{FIRST_KIND, MessageHead};
 use crate::{Large, Options};
+use delivery::arrive_in_parts;
 use proptest::prelude::*;
 use scash_comm::{Error, Mark, Result};
 use std::collections::VecDeque;
@@ -62,7 +64,7 @@ struct Network {
     /// `letters[from][to]`
     letters: Vec<Vec<VecDeque<Letter>>>,
     /// Active messages that were handled, by rank.
-    handled: Vec<Vec<Call>>,
+    handled: Vec<Vec<HandlerCall>>,
     /// What each has posted, and who shares memory with whom.
     posted: Vec<[u64; 2]>,
     groups: Vec<Groups>,
@@ -86,7 +88,7 @@ impl Network {
     fn on(hosts: &[u32], share_cores: bool, options: Options, reads: bool) -> Self {
         let n = hosts.len();
         let groups: Vec<Groups> = (0..n).map(|rank| Groups::on(hosts, rank as u32, share_cores)).collect();
-        let reach = vec![Reach { all: reads, registered: false }; n];
+        let reach = vec![ReadAccess { all: reads, registered: false }; n];
         let engine = |rank: usize| {
             let mut engine = Engine::new(rank as u32, options, &reach, &reach, 0..0, groups[rank].clone());
             assert!(engine.set_handler(KEEP, true) && engine.set_handler(ECHO, true));
@@ -103,7 +105,7 @@ impl Network {
         }
     }
 
-    fn send(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<Number> {
+    fn send(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<RequestNumber> {
         // SAFETY: tests keep what they send to their end.
         let source = unsafe { Source::new(body.as_ptr(), body.len()) };
         let number = self.engines[from].send(to as u32, 0, tag, source, false).unwrap();
@@ -112,7 +114,7 @@ impl Network {
     }
 
     /// The same where the way there is not free.
-    fn send_piecewise(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<Number> {
+    fn send_piecewise(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<RequestNumber> {
         // SAFETY: tests keep what they send to their end.
         let source = unsafe { Source::new(body.as_ptr(), body.len()) };
         let number = self.engines[from].send_piecewise(to as u32, 0, tag, source, false).unwrap();
@@ -157,7 +159,7 @@ impl Network {
 
     /// Until nothing moves any more, and nobody is waited for in vain.
     fn settle_for_long(&mut self) {
-        for _ in 0..PATIENCE + 3 {
+        for _ in 0..SILENT_TICKS + 3 {
             self.settle();
             self.tick();
         }
@@ -176,8 +178,8 @@ impl Network {
             if call.handler == ECHO && matches!(self.call(at, from, KEEP, &call.bytes), Ok(false)) {
                 self.refused[at].push((from, call.bytes.clone()));
             }
-            let Call { from, handler, bytes } = call;
-            self.handled[at].push(Call { from: *from, handler: *handler, bytes: bytes.clone() });
+            let HandlerCall { from, handler, bytes } = call;
+            self.handled[at].push(HandlerCall { from: *from, handler: *handler, bytes: bytes.clone() });
         }
         let ran = call.is_some();
         call.into_iter().for_each(|call| self.engines[at].was_called(call));
@@ -191,7 +193,7 @@ impl Network {
         source: Option<u32>,
         tag: Option<u64>,
         into: Destination,
-    ) -> Result<Number> {
+    ) -> Result<RequestNumber> {
         let number = self.engines[at].receive(Pattern { context: 0, source, tag }, into);
         self.carry_out(at);
         number
@@ -245,7 +247,7 @@ impl Network {
     }
 
     /// Reads the rest of a message.
-    fn read(&mut self, at: usize, receive: Number) {
+    fn read(&mut self, at: usize, receive: RequestNumber) {
         if let Some(reading) = self.engines[at].reading(receive) {
             self.read_there(at, receive, reading);
         }
@@ -259,7 +261,7 @@ impl Network {
         true
     }
 
-    fn read_there(&mut self, at: usize, receive: Number, reading: Reading) {
+    fn read_there(&mut self, at: usize, receive: RequestNumber, reading: Reading) {
         let len = reading.place.len();
         if self.fates[reading.from as usize] == Fate::Dead {
             // SAFETY: nothing is said to be done.
@@ -270,45 +272,6 @@ impl Network {
         unsafe { std::ptr::copy_nonoverlapping(theirs, reading.place.start(), len) };
         // SAFETY: the copy has filled the place.
         unsafe { self.engines[at].was_read(receive, Some(len)) };
-    }
-
-    /// One letter from `from` to `to` arrives; whether there was one.
-    fn deliver(&mut self, from: usize, to: usize) -> bool {
-        let any = self.take(from, to);
-        if any {
-            self.carry_out(to);
-        }
-        any
-    }
-
-    /// The same, and nothing follows from it yet.
-    fn take(&mut self, from: usize, to: usize) -> bool {
-        if self.fates[to] != Fate::Lives {
-            return false;
-        }
-        let Some((kind, letter)) = self.letters[from][to].pop_front() else { return false };
-        if kind == GONE {
-            self.engines[to].down(from as u32);
-            return true;
-        }
-        // Pieces of most lengths come in parts, but not those of gets.
-        let head = match Head::decode(kind, &letter) {
-            Some((Head::Data { receive, .. }, _)) => {
-                let request = self.engines[to].requests.get_mut(Number(receive));
-                matches!(request, Some(Request::Coming { .. })).then_some(16)
-            }
-            Some((Head::Pushed { .. }, _)) => Some(8),
-            Some((Head::Eager { .. }, body)) if !body.is_empty() => Some(10),
-            _ => None,
-        };
-        match head.filter(|_| !letter.len().is_multiple_of(3)) {
-            None => self.engines[to].arrived(from as u32, kind, &letter).unwrap(),
-            Some(head) => {
-                let (head, body) = letter.split_at(head);
-                arrive_in_parts(&mut self.engines[to], from as u32, (kind, head), body).unwrap();
-            }
-        }
-        true
     }
 
     fn piece(&mut self, from: usize, to: usize) -> bool {
@@ -328,28 +291,12 @@ impl Network {
         while pairs.iter().fold(false, |any, pair| step(self, pair) | any) {}
     }
 
-    fn outcome(&mut self, at: usize, number: Option<Number>) -> Option<Outcome> {
+    fn outcome(&mut self, at: usize, number: Option<RequestNumber>) -> Option<Outcome> {
         match number {
-            None => Some(Ok(Ended::default())),
+            None => Some(Ok(Completion::default())),
             Some(number) => self.engines[at].outcome(number),
         }
     }
-}
-
-/// A piece arrives, 33 bytes at a time.
-fn arrive_in_parts(engine: &mut Engine, from: u32, (kind, head): (u16, &[u8]), body: &[u8]) -> Result<()> {
-    let mut at = 0;
-    while at < body.len() {
-        let room = engine.room(from, kind, head, (at, body.len() - at))?;
-        let count = room.map_or(usize::MAX, |room| room.len()).min(33).min(body.len() - at);
-        if let Some(room) = room {
-            room.store(0, &body[at..at + count]);
-        }
-        // SAFETY: just now.
-        unsafe { engine.was_stored(from, kind, head, count) };
-        at += count;
-    }
-    Ok(())
 }
 
 fn own() -> Destination {
@@ -367,13 +314,13 @@ proptest! {
 
     #[test]
     fn whatever_a_peer_says_is_taken_or_refused(
-        letters in prop::collection::vec((0..21u16, prop::collection::vec(any::<u8>(), 0..50)), 0..60),
+        letters in prop::collection::vec((0..23u16, prop::collection::vec(any::<u8>(), 0..50)), 0..60),
         zeros in any::<bool>(),
     ) {
         let mut net = Network::new(2, OPTIONS, false);
         let body = [7; 600];
         // SAFETY: the body lives to the end of the test, and is only read.
-        net.engines[0].open_window(0, unsafe { Room::new(body.as_ptr().cast_mut(), body.len()) });
+        net.engines[0].open_window(0, unsafe { ReceiveBuffer::new(body.as_ptr().cast_mut(), body.len()) });
         net.send(0, 1, 1, &body);
         let unwanted = vec![7; 2000];
         let unwanted = net.send(0, 1, 1, &unwanted).unwrap();
@@ -465,7 +412,7 @@ fn what_travels_through_shared_memory_is_pushed_though_it_could_be_read_unless_i
         let mut pushed = |to: usize| {
             net.send(0, to, 0, &bytes);
             let (kind, letter) = net.letters[0][to].pop_front().unwrap();
-            matches!(Head::decode(kind, &letter), Some((Head::Push { .. }, _)))
+            matches!(MessageHead::decode(kind, &letter), Some((MessageHead::Push { .. }, _)))
         };
         assert_eq!([pushed(1), pushed(2)], [is_pushed, false], "{large:?}, {len} bytes");
     }
@@ -490,7 +437,7 @@ fn what_is_to_be_got_and_cannot_be_read_is_asked_for() {
         let bytes = message(0, 0, 400);
         net.send(0, 1, 0, &bytes);
         let (kind, letter) = net.letters[0][1].pop_front().unwrap();
-        let pushed = matches!(Head::decode(kind, &letter), Some((Head::Push { .. }, _)));
+        let pushed = matches!(MessageHead::decode(kind, &letter), Some((MessageHead::Push { .. }, _)));
         assert_eq!(pushed, is_pushed, "{large:?}");
     }
 }
@@ -503,7 +450,7 @@ fn a_message_that_is_too_long_for_its_receive_fails_it_and_not_its_send() {
                 let mut net = Network::new(2, Options { large, ..OPTIONS }, reads);
                 let (bytes, mut room) = (message(0, 1, len), [0u8; 20]);
                 // SAFETY: the room lives to the end of the test and is not used meanwhile.
-                let place = || Destination::Room(unsafe { Room::new(room.as_ptr().cast_mut(), 10) });
+                let place = || Destination::Room(unsafe { ReceiveBuffer::new(room.as_ptr().cast_mut(), 10) });
                 let early = is_early.then(|| net.receive(1, None, None, place()).unwrap());
                 let send = net.send(0, 1, 0, &bytes);
                 net.settle();
@@ -575,7 +522,9 @@ fn where_a_memory_cannot_be_read_after_all_the_bytes_are_asked_for() {
     let receive = net.engines[1].receive(Pattern { context: 0, source: None, tag: None }, own()).unwrap();
     let send = net.send(0, 1, 0, &bytes);
     let (kind, letter) = net.letters[0][1].pop_front().unwrap();
-    assert!(matches!(Head::decode(kind, &letter), Some((Head::Offer { address, .. }, _)) if address != 0));
+    assert!(
+        matches!(MessageHead::decode(kind, &letter), Some((MessageHead::Offer { address, .. }, _)) if address != 0)
+    );
     net.engines[1].arrived(0, kind, &letter).unwrap();
     let Some(Order::Read(number)) = net.engines[1].order() else { panic!("a reading is ordered") };
     // SAFETY: it is said not to be done.
@@ -590,8 +539,8 @@ fn where_a_memory_cannot_be_read_after_all_the_bytes_are_asked_for() {
 fn two_offers_under_one_number_break_the_protocol() {
     let mut net = Network::new(2, OPTIONS, false);
     let mut offers = |tag: u64| {
-        let head =
-            Head::Offer { context: 0, tag, len: 600, send: 1 << 32, address: 0, waits: false }.encode();
+        let head = MessageHead::Offer { context: 0, tag, len: 600, send: 1 << 32, address: 0, waits: false }
+            .encode();
         net.engines[0].arrived(1, head.kind, head.bytes())
     };
     assert!(offers(1).is_ok());

@@ -1,13 +1,13 @@
 //! The launcher of a job whose hosts are all in one process.
 
 use scash_comm::Secret;
-use scash_join::boot::{Branch, Exit, Invitation, Layout, Settings, Trunk};
+use scash_join::boot::{Exit, HostRelay, Invitation, LauncherRelay, Layout, Settings};
 
 /// What `scash run` and its agents are to ranks on several hosts.
 pub(crate) struct Launcher {
     layout: Layout,
-    trunk: Trunk,
-    branches: Vec<Branch>,
+    launcher_relay: LauncherRelay,
+    host_relays: Vec<HostRelay>,
     /// By rank: whether it was told that it is gone.
     is_gone: Vec<bool>,
 }
@@ -17,10 +17,11 @@ impl Launcher {
     pub(crate) fn new(ranks: &[u32], settings: &Settings) -> Launcher {
         let layout = Layout::new(ranks).unwrap();
         let secret = Secret::random().unwrap();
-        let branch = |host| Branch::new(layout.clone(), host, secret.clone(), settings.clone()).unwrap();
-        let branches = (0..layout.hosts()).map(branch).collect();
+        let host_relay =
+            |host| HostRelay::new(layout.clone(), host, secret.clone(), settings.clone()).unwrap();
+        let host_relays = (0..layout.hosts()).map(host_relay).collect();
         let is_gone = vec![false; layout.size() as usize];
-        Launcher { trunk: Trunk::new(layout.clone()), branches, is_gone, layout }
+        Launcher { launcher_relay: LauncherRelay::new(layout.clone()), host_relays, is_gone, layout }
     }
 
     /// The host of a rank.
@@ -31,7 +32,7 @@ impl Launcher {
     /// What a rank is to be started with.
     pub(crate) fn invite(&mut self, rank: u32) -> Invitation {
         let host = self.host_of(rank);
-        self.branches[host].invite(rank).unwrap()
+        self.host_relays[host].invite(rank).unwrap()
     }
 
     /// The process of a rank was killed.
@@ -40,20 +41,20 @@ impl Launcher {
             return;
         }
         let host = self.host_of(rank);
-        self.branches[host].exited(rank, Exit::Signal(u8::try_from(signal).unwrap()));
+        self.host_relays[host].exited(rank, Exit::Signal(u8::try_from(signal).unwrap()));
     }
 
     /// Takes what ranks have sent, and tells them what is decided.
     pub(crate) fn turn(&mut self) {
-        for (host, branch) in (0..).zip(&mut self.branches) {
-            branch.turn();
-            while let Some(report) = branch.report() {
-                self.trunk.take(host, report).unwrap();
+        for (host, host_relay) in (0..).zip(&mut self.host_relays) {
+            host_relay.turn();
+            while let Some(report) = host_relay.report() {
+                self.launcher_relay.take(host, report).unwrap();
             }
         }
-        while let Some(decision) = self.trunk.decision() {
-            for branch in &mut self.branches {
-                branch.take(decision.clone()).unwrap();
+        while let Some(decision) = self.launcher_relay.decision() {
+            for host_relay in &mut self.host_relays {
+                host_relay.take(decision.clone()).unwrap();
             }
         }
     }

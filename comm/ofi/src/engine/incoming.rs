@@ -2,10 +2,10 @@
 
 use super::super::link::after;
 use super::super::log;
-use super::super::net::Posted;
+use super::super::net::PostOutcome;
 use super::super::slots::{SLOT, Slot};
 use super::super::wire::{HEADER, Header};
-use super::{Engine, Use};
+use super::{Engine, SlotUse};
 use scash_comm::{Error, Result};
 use std::ffi::c_int;
 
@@ -84,12 +84,12 @@ impl Engine {
     pub(super) fn receive(&mut self, slot: Slot) -> Result<()> {
         // SAFETY: the slot is this operation's from now on.
         match unsafe { self.net.receive(self.slots.buffer(slot, SLOT)) } {
-            Posted::Yes => {
-                self.uses[slot.index()] = Use::Receive;
+            PostOutcome::Yes => {
+                self.uses[slot.index()] = SlotUse::Receive;
                 Ok(())
             }
-            Posted::Busy => Err(self.no_receive(-libc::EAGAIN)),
-            Posted::Failed(status) => Err(self.no_receive(status)),
+            PostOutcome::Busy => Err(self.no_receive(-libc::EAGAIN)),
+            PostOutcome::Failed(status) => Err(self.no_receive(status)),
         }
     }
 

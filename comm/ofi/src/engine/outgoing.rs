@@ -1,12 +1,12 @@
 //! What goes to a peer, when it may.
 
-use super::super::lines::Lines;
+use super::super::lines::PeerLines;
 use super::super::link::{Queued, after};
-use super::super::net::{Posted, RemoteAddress};
+use super::super::net::{PostOutcome, RemoteAddress};
 use super::super::slots::Slot;
 use super::super::wire::{HEADER, Header};
-use super::{Engine, MOST_ANNOUNCING, Use};
-use scash_comm::remote::Fate;
+use super::{Engine, MOST_ANNOUNCING, SlotUse};
+use scash_comm::remote::LossReason;
 
 impl Engine {
     /// Starts what may go to a peer; the rest goes in time.
@@ -88,7 +88,7 @@ impl Engine {
         unsafe { self.slots.write(slot, 0, &header) };
         // SAFETY: the slot is this operation's from now on.
         let posted = unsafe { self.net.send(address, self.slots.buffer(slot, len)) };
-        let went = self.posted(rank, slot, Use::Packet(rank), &posted);
+        let went = self.posted(rank, slot, SlotUse::Packet(rank), &posted);
         if went {
             let link = self.link(rank);
             link.told = taken;
@@ -110,7 +110,7 @@ impl Engine {
         let address = link.identity.address;
         // SAFETY: the slot is this operation's from now on.
         let posted = unsafe { self.net.write(address, place, self.slots.buffer(slot, len)) };
-        let went = self.posted(rank, slot, Use::Write(rank), &posted);
+        let went = self.posted(rank, slot, SlotUse::Write(rank), &posted);
         if went {
             self.link(rank).writing += 1;
         }
@@ -124,7 +124,7 @@ impl Engine {
         if link.announcing >= MOST_ANNOUNCING {
             return false;
         }
-        let went = self.write_word(rank, line, issued, Use::Announcement(rank));
+        let went = self.write_word(rank, line, issued, SlotUse::Announcement(rank));
         if went {
             let link = self.link(rank);
             link.announced = issued;
@@ -139,14 +139,14 @@ impl Engine {
         if link.fate.is_some() || link.beating {
             return;
         }
-        let place = Lines::beat_place(link.identity.line);
-        if self.write_word(rank, place, beat, Use::Beat(rank)) {
+        let place = PeerLines::beat_place(link.identity.line);
+        if self.write_word(rank, place, beat, SlotUse::Beat(rank)) {
             self.link(rank).beating = true;
         }
     }
 
     /// Writes a word of a peer's.
-    fn write_word(&mut self, rank: u32, place: RemoteAddress, word: u64, what: Use) -> bool {
+    fn write_word(&mut self, rank: u32, place: RemoteAddress, word: u64, what: SlotUse) -> bool {
         let Some(slot) = self.slots.claim() else { return false };
         // SAFETY: just claimed.
         unsafe { self.slots.write(slot, 0, &word.to_ne_bytes()) };
@@ -162,16 +162,16 @@ impl Engine {
 
     /// Notes what a slot is for, once its operation was posted. What cannot be posted shows that the peer is
     /// lost.
-    pub(super) fn posted(&mut self, rank: u32, slot: Slot, what: Use, posted: &Posted) -> bool {
+    pub(super) fn posted(&mut self, rank: u32, slot: Slot, what: SlotUse, posted: &PostOutcome) -> bool {
         match posted {
-            Posted::Yes => {
+            PostOutcome::Yes => {
                 self.uses[slot.index()] = what;
                 return true;
             }
-            Posted::Busy => {}
-            Posted::Failed(status) => {
+            PostOutcome::Busy => {}
+            PostOutcome::Failed(status) => {
                 let why = self.net.text(*status);
-                self.lose(rank, Fate::Lost(format!("nothing can be sent to it: {why}")));
+                self.lose(rank, LossReason::Lost(format!("nothing can be sent to it: {why}")));
             }
         }
         false

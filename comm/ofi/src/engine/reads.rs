@@ -2,7 +2,7 @@
 
 use super::super::net::RemoteAddress;
 use super::super::slots::Slot;
-use super::{Engine, Reading, Use};
+use super::{Engine, ReadState, SlotUse};
 use scash_comm::Result;
 
 impl Engine {
@@ -17,7 +17,7 @@ impl Engine {
         link.slots += 1;
         // SAFETY: just claimed, and this operation's from now on.
         let posted = unsafe { self.net.read(address, place, self.slots.buffer(slot, len)) };
-        if self.posted(rank, slot, Use::Read { from: rank, state: Reading::Waited }, &posted) {
+        if self.posted(rank, slot, SlotUse::Read { from: rank, state: ReadState::Waited }, &posted) {
             return Ok(Some(slot));
         }
         self.free(rank, slot);
@@ -36,12 +36,12 @@ impl Engine {
         len: usize,
     ) -> Result<bool> {
         match self.uses[slot.index()] {
-            Use::Read { state: Reading::Done, .. } => {
+            SlotUse::Read { state: ReadState::Done, .. } => {
                 let from = self.slots.buffer(slot, len).start;
                 // SAFETY: the operation is over, so the slot is ours; the destination is the caller's
                 // promise.
                 unsafe { from.copy_to(to, len) };
-                self.uses[slot.index()] = Use::Idle;
+                self.uses[slot.index()] = SlotUse::Idle;
                 self.free(rank, slot);
                 Ok(true)
             }
@@ -52,9 +52,9 @@ impl Engine {
     /// Gives a read up, whose slot is freed when it is over.
     pub(crate) fn abandon_read(&mut self, rank: u32, slot: Slot) {
         match &mut self.uses[slot.index()] {
-            Use::Read { state: state @ Reading::Waited, .. } => *state = Reading::Abandoned,
+            SlotUse::Read { state: state @ ReadState::Waited, .. } => *state = ReadState::Abandoned,
             done => {
-                *done = Use::Idle;
+                *done = SlotUse::Idle;
                 self.free(rank, slot);
             }
         }

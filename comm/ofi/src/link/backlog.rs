@@ -1,7 +1,7 @@
 //! Messages for which there was no room when they were sent: they go before anything newer, so that nobody
 //! who sends waits for the peer.
 
-use super::Parts;
+use super::UnsentParts;
 use std::collections::VecDeque;
 
 /// The rest of a message.
@@ -39,7 +39,7 @@ impl Backlog {
     }
 
     /// Keeps the rest of a message.
-    pub(super) fn push(&mut self, kind: u16, mut rest: Parts<'_>) {
+    pub(super) fn push(&mut self, kind: u16, mut rest: UnsentParts<'_>) {
         let mut bytes = Vec::with_capacity(rest.left);
         rest.take(rest.left, |part| bytes.extend_from_slice(part));
         self.len += bytes.len();

@@ -7,10 +7,10 @@ use scash_comm::{Event, Secret};
 const SHARE: usize = 4;
 const CREDITS: u32 = 4;
 
-fn link() -> Link {
+fn link() -> PeerLink {
     let secret = Secret::random().unwrap();
     let (to, from) = (Token::new(&secret, 0, 1), Token::new(&secret, 1, 0));
-    Link::new(1, Identity { address: 0, to, from, line: RemoteAddress { address: 0, key: 0 } })
+    PeerLink::new(1, Identity { address: 0, to, from, line: RemoteAddress { address: 0, key: 0 } })
 }
 
 /// The frames of a message of one piece.
@@ -19,12 +19,12 @@ fn message(kind: u16, bytes: &[u8]) -> Vec<u8> {
     [&head[..], bytes].concat()
 }
 
-fn said(word: Word) -> Vec<u8> {
+fn said(word: PacketItem) -> Vec<u8> {
     let (bytes, len) = word.encode();
     bytes[..len].to_vec()
 }
 
-fn hear(link: &mut Link, inbox: &mut Inbox, frames: &[u8]) -> Result<(), Fate> {
+fn hear(link: &mut PeerLink, inbox: &mut Inbox, frames: &[u8]) -> Result<(), LossReason> {
     link.hear(frames, &Segments::default(), inbox)
 }
 
@@ -59,7 +59,10 @@ fn a_packet_that_comes_twice_or_beyond_all_credits_breaks_the_protocol() {
     let slot = slots.claim().unwrap();
     link.arrive(2, slot, 20, CREDITS).unwrap();
     for number in [0, 2, CREDITS + 1, u32::MAX] {
-        assert!(matches!(link.arrive(number, slot, 20, CREDITS), Err(Fate::Broke(_))), "packet {number}");
+        assert!(
+            matches!(link.arrive(number, slot, 20, CREDITS), Err(LossReason::Broke(_))),
+            "packet {number}"
+        );
     }
 }
 
@@ -71,7 +74,7 @@ fn a_peer_takes_no_more_packets_than_were_sent() {
     // A packet that was overtaken says what is known.
     link.acknowledge(1).unwrap();
     assert_eq!(link.acknowledged, 2);
-    assert!(matches!(link.acknowledge(4), Err(Fate::Broke(_))));
+    assert!(matches!(link.acknowledge(4), Err(LossReason::Broke(_))));
 }
 
 #[test]
@@ -89,9 +92,9 @@ fn a_message_in_pieces_is_one_message() {
 fn what_a_peer_said_is_heard_before_its_death_and_not_after_its_goodbye() {
     let (mut link, mut slots, mut inbox) = (link(), Slots::new(4), Inbox::default());
     hear(&mut link, &mut inbox, &message(1, b"last words")).unwrap();
-    let goodbye = hear(&mut link, &mut inbox, &said(Word::Goodbye));
-    assert_eq!(goodbye, Err(Fate::Left));
-    link.lose(Fate::Left, &mut slots);
+    let goodbye = hear(&mut link, &mut inbox, &said(PacketItem::Goodbye));
+    assert_eq!(goodbye, Err(LossReason::Left));
+    link.lose(LossReason::Left, &mut slots);
     link.tell_down(&mut inbox);
     link.tell_down(&mut inbox);
     hear(&mut link, &mut inbox, &message(2, b"a ghost's")).unwrap();
@@ -104,7 +107,7 @@ fn a_death_is_told_when_a_hold_is_over() {
     link.hold();
     let slot = slots.claim().unwrap();
     assert!(link.park(slot, 10));
-    link.lose(Fate::Lost("gone".into()), &mut slots);
+    link.lose(LossReason::Lost("gone".into()), &mut slots);
     link.tell_down(&mut inbox);
     assert_eq!((events(&mut inbox), link.unpark()), (vec![], None));
     link.release();
@@ -116,15 +119,16 @@ fn a_death_is_told_when_a_hold_is_over() {
 #[test]
 fn answers_that_nobody_asked_for_and_questions_without_end_break_the_protocol() {
     let (mut peer, mut inbox) = (link(), Inbox::default());
-    for word in [Word::Fenced(1), Word::Was(1)] {
-        assert!(matches!(hear(&mut peer, &mut inbox, &said(word)), Err(Fate::Broke(_))), "{word:?}");
+    for word in [PacketItem::Fenced(1), PacketItem::Was(1)] {
+        assert!(matches!(hear(&mut peer, &mut inbox, &said(word)), Err(LossReason::Broke(_))), "{word:?}");
     }
-    let endless = (0..1_000).find_map(|number| hear(&mut peer, &mut inbox, &said(Word::Fence(number))).err());
-    assert!(matches!(endless, Some(Fate::Broke(_))));
+    let endless =
+        (0..1_000).find_map(|number| hear(&mut peer, &mut inbox, &said(PacketItem::Fence(number))).err());
+    assert!(matches!(endless, Some(LossReason::Broke(_))));
     let operation = Operation { offset: 0, op: scash_comm::Atomic::U64(scash_comm::Rmw::Load) };
-    let word = Word::Atomic { segment: 0, operation };
+    let word = PacketItem::Atomic { segment: 0, operation };
     assert!(
-        matches!(hear(&mut link(), &mut inbox, &said(word)), Err(Fate::Broke(_))),
+        matches!(hear(&mut link(), &mut inbox, &said(word)), Err(LossReason::Broke(_))),
         "no segment is registered"
     );
 }
@@ -134,11 +138,11 @@ fn a_queue_takes_no_more_than_its_share_and_gives_it_back_when_the_peer_is_lost(
     let (mut link, mut slots) = (link(), Slots::new(8));
     let long = vec![7; 10 * SLOT];
     let parts: [&[u8]; 1] = [&long];
-    let mut rest = Parts::new(&parts, long.len());
+    let mut rest = UnsentParts::new(&parts, long.len());
     while link.say_piece(&mut slots, SHARE, 1, &mut rest) {}
     assert_eq!((link.slots, link.queue.len()), (SHARE, SHARE));
     assert_eq!(rest.left, long.len() - SHARE * (SLOT - HEADER - FRAME));
-    link.lose(Fate::Lost("gone".into()), &mut slots);
+    link.lose(LossReason::Lost("gone".into()), &mut slots);
     assert_eq!((link.slots, std::iter::from_fn(|| slots.claim()).count()), (0, 8));
 }
 
@@ -177,6 +181,6 @@ fn what_waits_for_room_is_forgotten_with_the_peer() {
     let (mut link, mut slots) = (link(), Slots::new(8));
     let long = vec![7; 10 * SLOT];
     link.say_message(&mut slots, SHARE, 1, &[&long], long.len());
-    link.lose(Fate::Lost("gone".into()), &mut slots);
+    link.lose(LossReason::Lost("gone".into()), &mut slots);
     assert_eq!((link.late(), link.has_work(), link.slots), (0, false, 0));
 }

@@ -112,8 +112,9 @@ fn a_rank_does_not_connect_to_an_imposter() {
 fn a_rank_that_hangs_up_is_called_again_until_the_time_is_up() {
     let job = job(2);
     for words in [&b""[..], b"scashtcp\x07\0", b"scashtcp\x07\0\0", b"scashtcp\x07\0\xff\xff"] {
-        let (mut calls, limit) = (Calls::new(&job, 1, &[(0, imposter(words))]), in_a_minute());
-        let is_second = |wanted: &Wanted| wanted.again.is_some_and(|(_, pause)| pause > 2 * SHORTEST_PAUSE);
+        let (mut calls, limit) = (ConnectionAttempts::new(&job, 1, &[(0, imposter(words))]), in_a_minute());
+        let is_second =
+            |wanted: &PendingCall| wanted.again.is_some_and(|(_, pause)| pause > 2 * SHORTEST_PAUSE);
         while !calls.waiting.iter().any(is_second) {
             assert!(Instant::now() < limit, "it was not called a second time");
             calls.start().unwrap();

@@ -21,7 +21,7 @@ fn riddle(challenge: &[u8; OPENING + CHALLENGE]) -> &[u8; CHALLENGE] {
 
 /// A hello of rank 3 to rank 1, and what rank 1 makes of it.
 fn meet(job: &Job) -> (Connector<'_>, Acceptor, [u8; CHALLENGE]) {
-    let connector = Connector::new(job, Class::Stream, 3, 1).unwrap();
+    let connector = Connector::new(job, ConnectionClass::Stream, 3, 1).unwrap();
     let (acceptor, challenge) = Acceptor::challenge(job, 1, connector.hello).unwrap();
     (connector, acceptor, *riddle(&challenge))
 }
@@ -32,7 +32,7 @@ fn refusal(hello: [u8; HELLO]) -> Refusal {
 
 /// A hello whose tag is right, after `change`.
 fn signed(change: impl FnOnce(&mut [u8])) -> [u8; HELLO] {
-    let mut hello = Connector::new(&job(), Class::Stream, 3, 1).unwrap().hello;
+    let mut hello = Connector::new(&job(), ConnectionClass::Stream, 3, 1).unwrap().hello;
     change(&mut hello);
     let tag = job().tag(&[b"hello", &hello[..FIELDS]]);
     hello[FIELDS..].copy_from_slice(&tag);
@@ -42,7 +42,7 @@ fn signed(change: impl FnOnce(&mut [u8])) -> [u8; HELLO] {
 #[test]
 fn two_ranks_of_a_job_accept_each_other() {
     let job = job();
-    for class in Class::ALL {
+    for class in ConnectionClass::ALL {
         let connector = Connector::new(&job, class, 3, 1).unwrap();
         let (acceptor, challenge) = Acceptor::challenge(&job, 1, connector.hello).unwrap();
         assert_eq!((acceptor.from, acceptor.class), (3, class));
@@ -55,7 +55,7 @@ fn two_ranks_of_a_job_accept_each_other() {
 #[test]
 fn neither_side_accepts_one_with_another_secret() {
     let (job, other) = (job(), Job { secret: Secret::from_bytes([8; 32]), ..job() });
-    let stranger = Connector::new(&other, Class::Stream, 3, 1).unwrap();
+    let stranger = Connector::new(&other, ConnectionClass::Stream, 3, 1).unwrap();
     assert_eq!(refusal(stranger.hello), Refusal::OtherJob);
     // It has heard which job it is; that does not help.
     let informed = |hello: &mut [u8]| hello[28..36].copy_from_slice(&job.id());

@@ -4,9 +4,9 @@ use super::*;
 
 impl Incoming {
     /// The long message whose bytes are to be taken next.
-    pub(in super::super) fn part(&self) -> Option<Part> {
+    pub(in super::super) fn part(&self) -> Option<PartialMessage> {
         match self.body {
-            Body::Part(part) if !self.ended => Some(part),
+            ReceivingBody::Part(part) if !self.ended => Some(part),
             _ => None,
         }
     }
@@ -29,7 +29,7 @@ impl Incoming {
         end: u64,
         to: *mut u8,
         most: usize,
-    ) -> (usize, Result<Pulled, Fate>) {
+    ) -> (usize, Result<Pulled, LossReason>) {
         let Some(part) = self.part().filter(|part| part.end == end) else { return (0, Ok(Pulled::Some)) };
         let most = most.min(part.left);
         // SAFETY: no more than the caller vouches for.
@@ -49,19 +49,19 @@ impl Incoming {
     /// Nobody wants the message that ends at position `end`.
     pub(in super::super) fn refuse_part(&mut self, end: u64) {
         if let Some(part) = self.part().filter(|part| part.end == end) {
-            self.body = Body::Unwanted { left: part.left };
+            self.body = ReceivingBody::Unwanted { left: part.left };
             self.drop_unwanted();
         }
     }
 
     /// Passes over those bytes of an unwanted message that have come.
     pub(super) fn drop_unwanted(&mut self) {
-        let Body::Unwanted { left } = &mut self.body else { return };
+        let ReceivingBody::Unwanted { left } = &mut self.body else { return };
         let there = (*left).min(self.end - self.start);
         self.start += there;
         *left -= there;
         if *left == 0 {
-            self.body = Body::None;
+            self.body = ReceivingBody::None;
         }
     }
 
@@ -72,7 +72,7 @@ impl Incoming {
         bytes.extend_from_slice(&self.now.buffer[self.start..self.end]);
         self.start = self.end;
         let left = part.left - bytes.len();
-        self.body = Body::Message { kind: part.kind, rest: Some(part), bytes, left };
+        self.body = ReceivingBody::Message { kind: part.kind, rest: Some(part), bytes, left };
     }
 
     /// Takes a long message, or its head. `false` if the buffer must first receive more of it.
@@ -87,7 +87,8 @@ impl Incoming {
         let body = from + head;
         // What is in the buffer is not parsed yet.
         let end = self.received - there as u64 + len as u64;
-        self.body = Body::Part(Part::new(kind, &self.now.buffer[from..body], len - head, end));
+        self.body =
+            ReceivingBody::Part(PartialMessage::new(kind, &self.now.buffer[from..body], len - head, end));
         self.start = body;
         self.copied += self.end - body;
         true
@@ -98,7 +99,7 @@ impl Incoming {
     /// # Safety
     /// See [`Self::take_part`].
     unsafe fn take_here(&mut self, to: *mut u8, most: usize) -> usize {
-        let Body::Part(part) = &mut self.body else { return 0 };
+        let ReceivingBody::Part(part) = &mut self.body else { return 0 };
         let here = &self.now.buffer[self.start..self.end];
         let count = here.len().min(most);
         // SAFETY: the caller vouches for the place; the source is our own buffer, so they do not overlap.
@@ -119,9 +120,9 @@ impl Incoming {
         segments: &Segments,
         to: *mut u8,
         most: usize,
-    ) -> (usize, Result<Pulled, Fate>) {
+    ) -> (usize, Result<Pulled, LossReason>) {
         self.make_room();
-        let Body::Part(part) = &mut self.body else { return (0, Ok(Pulled::Some)) };
+        let ReceivingBody::Part(part) = &mut self.body else { return (0, Ok(Pulled::Some)) };
         let window = if part.left == most { self.window.min(BUFFER - self.end) } else { 0 };
         let behind = sys::piece(self.now.buffer[self.end..].as_mut_ptr(), window);
         let pieces = [sys::piece(to, most), behind];
@@ -130,7 +131,7 @@ impl Incoming {
         let read = unsafe { self.inlet.receive(socket, &pieces[..1 + usize::from(window > 0)]) };
         let count = match read {
             Ok(None) => return (0, Ok(Pulled::All)),
-            Ok(Some(0)) => return (0, Err(Fate::closed())),
+            Ok(Some(0)) => return (0, Err(LossReason::closed())),
             Ok(Some(count)) => count,
             Err(fate) => return (0, Err(fate)),
         };
@@ -141,7 +142,7 @@ impl Incoming {
         self.end += count - taken;
         let mut parsed = Ok(());
         if is_over {
-            self.body = Body::None;
+            self.body = ReceivingBody::None;
             parsed = self.parse_window(count - taken, window, segments);
         }
         let is_drained = count < most + window && !self.inlet.holds();

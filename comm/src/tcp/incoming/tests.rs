@@ -52,7 +52,7 @@ struct FromSocket<'a> {
     receiver: &'a mut Receiver,
     end: u64,
     most: usize,
-    pulled: Result<Pulled, Fate>,
+    pulled: Result<Pulled, LossReason>,
 }
 
 // SAFETY: `take_part` stores as many bytes as it says, which are `most` at most.
@@ -80,7 +80,7 @@ impl Receiver {
     }
 
     /// Receives `bytes`, which come in pieces of the given lengths (the last one again and again).
-    fn feed(&mut self, mut bytes: &[u8], pieces: &[usize]) -> Result<(), Fate> {
+    fn feed(&mut self, mut bytes: &[u8], pieces: &[usize]) -> Result<(), LossReason> {
         let last = pieces.last().copied().unwrap_or(usize::MAX);
         let mut pieces = pieces.iter().copied();
         while !bytes.is_empty() {
@@ -92,7 +92,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn pull(&mut self) -> Result<(), Fate> {
+    fn pull(&mut self) -> Result<(), LossReason> {
         let Some(most) = self.at_a_time else {
             let pulled = self.incoming.pull_all(self.here.as_fd(), &self.segments);
             self.take();
@@ -115,7 +115,7 @@ impl Receiver {
     }
 
     /// Takes what there is of a long message, up to `most` bytes. Whether the socket may have more.
-    fn take_part(&mut self, most: usize) -> Result<bool, Fate> {
+    fn take_part(&mut self, most: usize) -> Result<bool, LossReason> {
         let Some(part) = self.incoming.part() else { return Ok(true) };
         let (mut messages, mut long) = (Vec::new(), self.long.take());
         let mut taking = FromSocket { receiver: self, end: part.end, most, pulled: Ok(Pulled::Some) };
@@ -222,7 +222,7 @@ proptest! {
         stream[at] ^= 1 << bit;
         let mut receiver = Receiver { at_a_time: (bit % 2 == 0).then_some(7_000), ..Receiver::new() };
         let fed = receiver.feed(&stream, &[5_000]);
-        prop_assert!(matches!(fed, Ok(()) | Err(Fate::Broke(_) | Fate::Left)), "{fed:?}");
+        prop_assert!(matches!(fed, Ok(()) | Err(LossReason::Broke(_) | LossReason::Left)), "{fed:?}");
         prop_assert!(receiver.guards_are_intact());
     }
 
@@ -236,7 +236,7 @@ proptest! {
         }
         let mut receiver = Receiver::new();
         let fed = receiver.feed(&rubbish, &[100]);
-        prop_assert!(matches!(fed, Ok(()) | Err(Fate::Broke(_) | Fate::Left)), "{fed:?}");
+        prop_assert!(matches!(fed, Ok(()) | Err(LossReason::Broke(_) | LossReason::Left)), "{fed:?}");
         prop_assert!(receiver.guards_are_intact());
     }
 }
@@ -263,7 +263,7 @@ fn every_prefix_of_a_stream_gives_a_prefix_of_its_messages_and_then_a_loss() {
         assert!(messages.starts_with(&receiver.messages), "cut at {cut}");
         drop(std::mem::replace(&mut receiver.there, UnixStream::pair().unwrap().0));
         let end = receiver.incoming.pull_all(receiver.here.as_fd(), &receiver.segments);
-        assert_eq!(end, Err(Fate::closed()), "cut at {cut}");
+        assert_eq!(end, Err(LossReason::closed()), "cut at {cut}");
         assert!(receiver.incoming.has_ended());
     }
 }
@@ -281,7 +281,7 @@ fn puts_outside_of_registered_memory_are_refused_before_any_byte_is_written() {
         }
         let stream = super::super::outgoing::tests::drained(&mut outgoing);
         let mut receiver = Receiver::new();
-        let Err(Fate::Broke(why)) = receiver.feed(&stream, &[3]) else {
+        let Err(LossReason::Broke(why)) = receiver.feed(&stream, &[3]) else {
             panic!("{segment} {offset} was accepted")
         };
         assert!(why.contains("outside of the registered memory"), "{why}");
@@ -294,10 +294,12 @@ fn puts_outside_of_registered_memory_are_refused_before_any_byte_is_written() {
 #[test]
 fn a_lying_length_costs_no_memory() {
     let mut receiver = Receiver::new();
-    let mut stream = Head::Message { kind: 1, len: super::super::wire::MAX_MESSAGE }.encode().to_vec();
+    let mut stream = FrameHead::Message { kind: 1, len: super::super::wire::MAX_MESSAGE }.encode().to_vec();
     stream.extend([0; 100_000]);
     receiver.feed(&stream, &[50_000]).unwrap();
-    let Body::Message { bytes, .. } = &receiver.incoming.body else { panic!("it is a large message") };
+    let ReceivingBody::Message { bytes, .. } = &receiver.incoming.body else {
+        panic!("it is a large message")
+    };
     assert_eq!(bytes.len(), 100_000);
     assert!(bytes.capacity() <= 4 * 100_000, "{} bytes for 100,000", bytes.capacity());
 }
@@ -309,7 +311,7 @@ fn messages_before_a_goodbye_are_delivered() {
     outgoing.goodbye();
     let stream = super::super::outgoing::tests::drained(&mut outgoing);
     let mut receiver = Receiver::new();
-    assert_eq!(receiver.feed(&stream, &[usize::MAX]), Err(Fate::Left));
+    assert_eq!(receiver.feed(&stream, &[usize::MAX]), Err(LossReason::Left));
     assert_eq!(receiver.messages, [(5, b"bye".to_vec())]);
 }
 
@@ -322,7 +324,7 @@ fn a_long_message_that_comes_with_a_goodbye_is_taken_whole() {
     outgoing.goodbye();
     let stream = super::super::outgoing::tests::drained(&mut outgoing);
     let mut receiver = Receiver { at_a_time: Some(usize::MAX), ..Receiver::new() };
-    assert_eq!(receiver.feed(&stream, &[20_000, usize::MAX]), Err(Fate::Left));
+    assert_eq!(receiver.feed(&stream, &[20_000, usize::MAX]), Err(LossReason::Left));
     assert_eq!(receiver.messages, [(5, [&b"head"[..], &body].concat())]);
 }
 

@@ -1,7 +1,7 @@
 //! What ranks tell each other before they connect, and what becomes of those who do not belong.
 
 use super::super::congestion::Congestion;
-use super::super::handshake::{CHALLENGE, Class, Connector, HELLO, OPENING, opening, refused_by};
+use super::super::handshake::{CHALLENGE, ConnectionClass, Connector, HELLO, OPENING, opening, refused_by};
 use super::*;
 use crate::Secret;
 use proptest::prelude::*;
@@ -131,7 +131,7 @@ fn last_words(mut stream: TcpStream) -> Vec<u8> {
 }
 
 fn hello_of(job: &Job) -> [u8; HELLO] {
-    Connector::new(job, Class::Stream, 1, 0).unwrap().hello
+    Connector::new(job, ConnectionClass::Stream, 1, 0).unwrap().hello
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn who_has_recorded_a_handshake_is_not_let_in() {
     receive(|address| {
         let (job, mut record) = (job(2), Vec::new());
         // The words of a rank whose connection broke when it had said them all: its place is still free.
-        let connector = Connector::new(&job, Class::AcceptorAsks, 1, 0).unwrap();
+        let connector = Connector::new(&job, ConnectionClass::AcceptorAsks, 1, 0).unwrap();
         for attempt in 0..3 {
             let mut stream = call(address, &connector.hello);
             let mut challenge = [0; OPENING + CHALLENGE];

@@ -37,15 +37,15 @@ fn puts_in_a_row_are_one_run_with_all_targets_first() {
     put(&mut outgoing, 50, b"two");
     outgoing.message(9, 3, &[b"t", b"he"]);
     put(&mut outgoing, 500, b"end");
-    let target = |offset| Target { segment: 0, len: 3, offset }.encode();
+    let target = |offset| PutTarget { segment: 0, len: 3, offset }.encode();
     let expected = [
-        &Head::Puts { count: 2 }.encode()[..],
+        &FrameHead::Puts { count: 2 }.encode()[..],
         &target(5),
         &target(50),
         b"onetwo",
-        &Head::Message { kind: 9, len: 3 }.encode(),
+        &FrameHead::Message { kind: 9, len: 3 }.encode(),
         b"the",
-        &Head::Puts { count: 1 }.encode(),
+        &FrameHead::Puts { count: 1 }.encode(),
         &target(500),
         b"end",
     ]
@@ -71,8 +71,8 @@ fn a_long_run_of_puts_is_split() {
     (0..MAX_RUN as u64 + 1).for_each(|offset| put(&mut outgoing, offset, b"x"));
     let bytes = drained(&mut outgoing);
     let first = HEAD + MAX_RUN * (TARGET + 1);
-    assert_eq!(Head::decode(&bytes), Ok(Some(Head::Puts { count: 512 })));
-    assert_eq!(Head::decode(&bytes[first..]), Ok(Some(Head::Puts { count: 1 })));
+    assert_eq!(FrameHead::decode(&bytes), Ok(Some(FrameHead::Puts { count: 512 })));
+    assert_eq!(FrameHead::decode(&bytes[first..]), Ok(Some(FrameHead::Puts { count: 1 })));
     assert_eq!(bytes.len(), first + HEAD + TARGET + 1);
 }
 
@@ -163,8 +163,9 @@ fn padding_moves_the_frame_of_a_long_message_and_is_counted() {
     // SAFETY: the body stays until it is flushed.
     unsafe { outgoing.long(9, b"head", body) };
     let len = padding(HEAD + 4, body.as_ptr().addr()).unwrap();
-    let frame = &Head::Long { kind: 9, head: 4, len: 4 + OS_PAGE }.encode()[..];
-    let expected = [&Head::Padding { len }.encode()[..], &vec![0; len.into()], frame, b"head", body].concat();
+    let frame = &FrameHead::Long { kind: 9, head: 4, len: 4 + OS_PAGE }.encode()[..];
+    let expected =
+        [&FrameHead::Padding { len }.encode()[..], &vec![0; len.into()], frame, b"head", body].concat();
     assert_eq!(outgoing.position(), expected.len() as u64);
     assert!(drained(&mut outgoing) == expected);
 }

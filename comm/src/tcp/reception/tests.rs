@@ -1,7 +1,7 @@
 //! Who is heard when the port is crowded, step by step.
 
 use super::super::congestion::Congestion;
-use super::super::handshake::{CHALLENGE, Class, Connector, OPENING, WELCOME};
+use super::super::handshake::{CHALLENGE, ConnectionClass, Connector, OPENING, WELCOME};
 use super::*;
 use crate::Secret;
 use nix::sys::resource::{Resource, setrlimit};
@@ -45,7 +45,7 @@ impl Reception<'_> {
 fn a_rank_in_a_crowd_is_heard_and_keeps_its_place() {
     let job = job();
     let (mut reception, address) = reception(&job);
-    let connector = Connector::new(&job, Class::Stream, 1, 0).unwrap();
+    let connector = Connector::new(&job, ConnectionClass::Stream, 1, 0).unwrap();
     let mut rank = TcpStream::connect(address).unwrap();
     rank.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     rank.write_all(&connector.hello).unwrap();
@@ -59,7 +59,7 @@ fn a_rank_in_a_crowd_is_heard_and_keeps_its_place() {
     rank.write_all(&connector.answer(challenge.last_chunk().unwrap()).unwrap()).unwrap();
     reception.rounds();
     rank.read_exact(&mut [0; WELCOME]).expect("those who say nothing make room before it");
-    assert!(reception.arrived[&1][Class::Stream as usize].is_some());
+    assert!(reception.arrived[&1][ConnectionClass::Stream as usize].is_some());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn who_takes_too_long_is_cut_off_whatever_it_dribbles() {
     let job = job();
     let (mut reception, address) = reception(&job);
     let mut slow = TcpStream::connect(address).unwrap();
-    for byte in &Connector::new(&job, Class::Stream, 1, 0).unwrap().hello[..20] {
+    for byte in &Connector::new(&job, ConnectionClass::Stream, 1, 0).unwrap().hello[..20] {
         slow.write_all(&[*byte]).unwrap();
         reception.rounds();
     }

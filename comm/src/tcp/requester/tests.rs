@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 
 /// Gets 4 and 3 bytes at position 9 from a server that answers with `reply` and then hangs up. Returns the
 /// outcome, the 9 bytes of which 1..8 are the destinations, and the request.
-fn get_from(reply: &[u8]) -> (Result<bool, Fate>, [u8; 9], Vec<u8>) {
+fn get_from(reply: &[u8]) -> (Result<bool, LossReason>, [u8; 9], Vec<u8>) {
     let (here, mut there) = UnixStream::pair().unwrap();
     there.write_all(reply).unwrap();
     there.shutdown(Shutdown::Write).unwrap();
@@ -56,13 +56,13 @@ fn a_get_that_runs_ahead_touches_nothing() {
 fn every_cut_reply_is_a_loss() {
     let reply = [&Reply::Got { bytes: 7 }.encode()[..], b"abcdefg"].concat();
     for cut in 0..reply.len() {
-        assert_eq!(get_from(&reply[..cut]).0, Err(Fate::closed()), "cut at {cut}");
+        assert_eq!(get_from(&reply[..cut]).0, Err(LossReason::closed()), "cut at {cut}");
     }
 }
 
 #[test]
 fn a_servers_goodbye_is_its_leaving() {
-    assert_eq!(get_from(&Reply::Goodbye.encode()).0, Err(Fate::Left));
+    assert_eq!(get_from(&Reply::Goodbye.encode()).0, Err(LossReason::Left));
 }
 
 #[test]
@@ -77,14 +77,14 @@ fn replies_that_do_not_fit_the_request_break_the_protocol() {
     for reply in replies {
         for body in [0, 7, 100] {
             let bytes = [&reply.encode()[..], &[1; 100][..body]].concat();
-            assert!(matches!(get_from(&bytes).0, Err(Fate::Broke(_))), "{reply:?} and {body} bytes");
+            assert!(matches!(get_from(&bytes).0, Err(LossReason::Broke(_))), "{reply:?} and {body} bytes");
         }
     }
 }
 
 /// Asks for an addition to a word of 4 bytes a server that answers with `reply` and then hangs up. Returns
 /// the outcome and the request.
-fn add_at(reply: &[u8]) -> (Result<Option<u64>, Fate>, Vec<u8>) {
+fn add_at(reply: &[u8]) -> (Result<Option<u64>, LossReason>, Vec<u8>) {
     let (here, mut there) = UnixStream::pair().unwrap();
     there.write_all(reply).unwrap();
     there.shutdown(Shutdown::Write).unwrap();
@@ -112,9 +112,9 @@ fn an_operation_is_asked_for_once_and_the_word_before_is_its_answer() {
 fn answers_that_do_not_fit_an_operation_are_a_loss() {
     let reply = Reply::Was { before: 1 }.encode();
     for cut in 0..reply.len() {
-        assert_eq!(add_at(&reply[..cut]).0, Err(Fate::closed()), "cut at {cut}");
+        assert_eq!(add_at(&reply[..cut]).0, Err(LossReason::closed()), "cut at {cut}");
     }
-    assert_eq!(add_at(&Reply::Goodbye.encode()).0, Err(Fate::Left));
+    assert_eq!(add_at(&Reply::Goodbye.encode()).0, Err(LossReason::Left));
     for reply in [
         Reply::Was { before: 1 << 32 },
         Reply::NotYet { position: 8 },
@@ -122,7 +122,7 @@ fn answers_that_do_not_fit_an_operation_are_a_loss() {
         Reply::Got { bytes: 0 },
         Reply::Got { bytes: 4 },
     ] {
-        assert!(matches!(add_at(&reply.encode()).0, Err(Fate::Broke(_))), "{reply:?}");
+        assert!(matches!(add_at(&reply.encode()).0, Err(LossReason::Broke(_))), "{reply:?}");
     }
 }
 
@@ -134,7 +134,7 @@ fn a_fence_that_was_confirmed_is_not_asked_for_again() {
     let mut requester = Requester::new(Outlet::default(), Inlet::default());
     assert_eq!(requester.fence(here.as_fd(), Pace::BLOCKING, 50), Ok(()));
     assert_eq!(requester.fence(here.as_fd(), Pace::BLOCKING, 50), Ok(()));
-    assert_eq!(requester.fence(here.as_fd(), Pace::BLOCKING, 51), Err(Fate::closed()));
+    assert_eq!(requester.fence(here.as_fd(), Pace::BLOCKING, 51), Err(LossReason::closed()));
 }
 
 proptest! {

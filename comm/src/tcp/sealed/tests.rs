@@ -15,7 +15,7 @@ fn ends() -> (Outlet, Inlet) {
     let ours = exchange.finish(&reply).unwrap();
     let [ours, theirs] = [ours, theirs].map(|keys| {
         let (_, outlet, inlet) =
-            Connection { socket: UnixStream::pair().unwrap().0.into(), keys: Some(keys) }.split();
+            NewConnection { socket: UnixStream::pair().unwrap().0.into(), keys: Some(keys) }.split();
         (outlet, inlet)
     });
     (ours.0, theirs.1)
@@ -47,7 +47,7 @@ fn sealed(outlet: &mut Outlet, bytes: &[u8], parts: &[usize]) -> Vec<u8> {
 
 /// What comes out at the other end of what travels in such parts, by calls with so much room each, and how it
 /// ended.
-fn opened(inlet: &mut Inlet, mut wire: &[u8], parts: &[usize], room: usize) -> (Vec<u8>, Option<Fate>) {
+fn opened(inlet: &mut Inlet, mut wire: &[u8], parts: &[usize], room: usize) -> (Vec<u8>, Option<LossReason>) {
     let (here, mut there) = UnixStream::pair().unwrap();
     let (mut out, mut buffer, mut parts) = (Vec::new(), vec![0; room], parts.iter().copied());
     loop {
@@ -91,7 +91,7 @@ fn records(wire: &[u8]) -> Vec<&[u8]> {
 }
 
 /// What comes out of these bytes in place of a wire that three sends have made, and the first send's bytes.
-fn mistreated(change: impl FnOnce(&[&[u8]]) -> Vec<u8>) -> (Vec<u8>, Option<Fate>, Vec<u8>) {
+fn mistreated(change: impl FnOnce(&[&[u8]]) -> Vec<u8>) -> (Vec<u8>, Option<LossReason>, Vec<u8>) {
     let (mut outlet, mut inlet) = ends();
     let sent = bytes(300);
     let wire = sealed(&mut outlet, &sent, &[100, 100, 100]);
@@ -129,7 +129,7 @@ proptest! {
         wire[at] ^= 1 << bit;
         let (out, fate) = opened(&mut inlet, &wire, &[], 1 << 20);
         prop_assert!(out == sent[..before], "{} bytes instead of {before}", out.len());
-        prop_assert!(matches!(fate, Some(Fate::Broke(_) | Fate::Lost(_))), "{fate:?}");
+        prop_assert!(matches!(fate, Some(LossReason::Broke(_) | LossReason::Lost(_))), "{fate:?}");
     }
 
     #[test]
@@ -158,7 +158,7 @@ fn a_record_that_is_repeated_left_out_or_moved_does_not_decrypt() {
     for (what, change, whole) in changes {
         let (out, fate, sent) = mistreated(change);
         assert_eq!(out, sent[..whole], "{what}");
-        let Some(Fate::Broke(why)) = fate else { panic!("{what}: {fate:?}") };
+        let Some(LossReason::Broke(why)) = fate else { panic!("{what}: {fate:?}") };
         assert!(why.contains("does not decrypt"), "{what}: {why}");
     }
 }
@@ -167,7 +167,10 @@ fn a_record_that_is_repeated_left_out_or_moved_does_not_decrypt() {
 fn a_stream_that_ends_within_a_record_was_cut_and_one_that_ends_between_records_is_at_its_end() {
     let (out, fate, sent) = mistreated(|records| [records[0], &records[1][..60]].concat());
     assert_eq!(out, sent[..100]);
-    assert!(matches!(&fate, Some(Fate::Lost(why)) if why.contains("within an encrypted record")), "{fate:?}");
+    assert!(
+        matches!(&fate, Some(LossReason::Lost(why)) if why.contains("within an encrypted record")),
+        "{fate:?}"
+    );
     let (out, fate, sent) = mistreated(|records| records[0].to_vec());
     assert_eq!((&out[..], fate), (&sent[..100], None));
 }
@@ -180,7 +183,7 @@ fn a_length_that_no_record_has_is_refused_before_the_record_comes() {
         let (out, fate) = opened(&mut inlet, &wire, &[], 100);
         assert!(out.is_empty());
         assert!(
-            matches!(&fate, Some(Fate::Broke(why)) if why.contains(&format!("of {len} bytes"))),
+            matches!(&fate, Some(LossReason::Broke(why)) if why.contains(&format!("of {len} bytes"))),
             "{fate:?}"
         );
     }
@@ -198,7 +201,7 @@ fn what_came_before_a_bad_record_is_handed_out_first_and_the_rest_is_not_forgott
     assert_eq!(unsafe { inlet.receive(here.as_fd(), &pieces) }, Ok(Some(4)));
     assert!(inlet.holds(), "the socket has nothing, and tells nobody");
     // SAFETY: the piece is `room`.
-    assert!(matches!(unsafe { inlet.receive(here.as_fd(), &pieces) }, Err(Fate::Broke(_))));
+    assert!(matches!(unsafe { inlet.receive(here.as_fd(), &pieces) }, Err(LossReason::Broke(_))));
 }
 
 #[test]

@@ -32,11 +32,11 @@ impl Server {
         self.memory.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    fn advance(&mut self) -> Result<RequestState, Fate> {
+    fn advance(&mut self) -> Result<RequestState, LossReason> {
         self.serving.advance(self.here.as_fd(), &self.segments, |position| Ok(position <= 100))
     }
 
-    fn ask(&mut self, request: &[u8]) -> Result<RequestState, Fate> {
+    fn ask(&mut self, request: &[u8]) -> Result<RequestState, LossReason> {
         self.there.write_all(request).unwrap();
         self.advance()
     }
@@ -130,7 +130,7 @@ fn an_operation_on_what_is_no_word_of_registered_memory_is_refused() {
     ] {
         let mut server = Server::new();
         let before = server.bytes();
-        let Err(Fate::Broke(why)) = server.ask(&atomic(segment, 0, offset, op)) else {
+        let Err(LossReason::Broke(why)) = server.ask(&atomic(segment, 0, offset, op)) else {
             panic!("{op:?} at {offset} of {segment}")
         };
         assert!(why.contains("it asked for the operation"), "{why}");
@@ -138,7 +138,7 @@ fn an_operation_on_what_is_no_word_of_registered_memory_is_refused() {
     }
     let mut unknown = atomic(0, 0, 0, wide);
     unknown[SERVICE_HEAD] = 7;
-    assert!(matches!(Server::new().ask(&unknown), Err(Fate::Broke(_))));
+    assert!(matches!(Server::new().ask(&unknown), Err(LossReason::Broke(_))));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn what_lies_outside_of_the_registered_memory_is_refused() {
     let end = SEGMENT as u64;
     for (offset, len) in [(end, 1), (0, end + 1), (u64::MAX, 1), (1, u64::MAX), (u64::MAX, u64::MAX)] {
         let mut server = Server::new();
-        let Err(Fate::Broke(why)) = server.ask(&get(0, &[(0, 1), (offset, len)])) else {
+        let Err(LossReason::Broke(why)) = server.ask(&get(0, &[(0, 1), (offset, len)])) else {
             panic!("{offset} {len}")
         };
         assert!(why.contains("not registered memory"), "{why}");
@@ -168,18 +168,18 @@ fn what_lies_outside_of_the_registered_memory_is_refused() {
     let mut server = Server::new();
     let mut elsewhere = get(0, &[(0, 1)]);
     elsewhere[2] = 1;
-    assert!(matches!(server.ask(&elsewhere), Err(Fate::Broke(_))));
+    assert!(matches!(server.ask(&elsewhere), Err(LossReason::Broke(_))));
 }
 
 #[test]
 fn a_requester_that_does_not_wait_its_turn_is_refused() {
     let load = || atomic(0, 0, 0, Atomic::U64(Rmw::Load));
     for twice in [[get(0, &[(0, 1)]), load()], [load(), get(0, &[(0, 1)])], [load(), load()]] {
-        assert!(matches!(Server::new().ask(&twice.concat()), Err(Fate::Broke(_))));
+        assert!(matches!(Server::new().ask(&twice.concat()), Err(LossReason::Broke(_))));
     }
     let mut server = Server::new();
     assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(RequestState::Fence(5)));
-    assert!(matches!(server.ask(&get(0, &[(0, 1)])), Err(Fate::Broke(_))));
+    assert!(matches!(server.ask(&get(0, &[(0, 1)])), Err(LossReason::Broke(_))));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_rouse_has_no_answer_and_the_next_request_need_not_wait_for_one() {
     assert_eq!(server.answer(), [&Reply::Got { bytes: 3 }.encode()[..], &server.bytes()[..3]].concat());
     // Not even that comes before its answer to a fence.
     assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(RequestState::Fence(5)));
-    assert!(matches!(server.ask(&rouse(10)), Err(Fate::Broke(_))));
+    assert!(matches!(server.ask(&rouse(10)), Err(LossReason::Broke(_))));
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn a_fence_is_answered_when_it_is_told_to_be() {
 
 #[test]
 fn a_goodbye_and_a_hang_up_are_told_apart() {
-    assert_eq!(Server::new().ask(&Request::Goodbye.encode()), Err(Fate::Left));
+    assert_eq!(Server::new().ask(&Request::Goodbye.encode()), Err(LossReason::Left));
     let mut server = Server::new();
     drop(std::mem::replace(&mut server.there, UnixStream::pair().unwrap().0));
-    assert_eq!(server.advance(), Err(Fate::closed()));
+    assert_eq!(server.advance(), Err(LossReason::closed()));
 }
 
 proptest! {
@@ -236,7 +236,7 @@ proptest! {
         request.truncate(cut.map_or(request.len(), |cut| cut.index(request.len()) + 1));
         let mut server = Server::new();
         let step = server.ask(request);
-        prop_assert!(matches!(step, Ok(_) | Err(Fate::Broke(_) | Fate::Left)), "{step:?}");
+        prop_assert!(matches!(step, Ok(_) | Err(LossReason::Broke(_) | LossReason::Left)), "{step:?}");
         let changed = server.memory.iter().zip(0..).filter(|&(&word, i)| word != i * 0x0101_0101_0001).count();
         prop_assert!(changed <= 1, "one operation at most, on one word");
     }
@@ -249,6 +249,6 @@ proptest! {
         rubbish[1..].iter_mut().take(1).for_each(|byte| *byte = 0);
         let mut server = Server::new();
         let step = server.ask(&rubbish);
-        prop_assert!(matches!(step, Ok(_) | Err(Fate::Broke(_) | Fate::Left)), "{step:?}");
+        prop_assert!(matches!(step, Ok(_) | Err(LossReason::Broke(_) | LossReason::Left)), "{step:?}");
     }
 }

@@ -58,7 +58,7 @@ fn who_was_denied_the_stream_by_a_get_is_called_only_if_the_next_one_finds_somet
             assert!(!incoming.release());
             drop(incoming);
             rank.get(1, 64).unwrap();
-            rank.endpoint.shared.mail.take()
+            rank.endpoint.shared.wakeups.take()
         };
         rank.meet();
         if rank.endpoint.rank() == 0 {

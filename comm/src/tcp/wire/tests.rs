@@ -5,17 +5,17 @@ use crate::remote::{OPERATION, Operation};
 use crate::{Atomic, Rmw};
 use proptest::prelude::*;
 
-fn heads() -> impl Strategy<Value = Head> {
+fn heads() -> impl Strategy<Value = FrameHead> {
     prop_oneof![
-        (any::<u16>(), 0..=MAX_MESSAGE).prop_map(|(kind, len)| Head::Message { kind, len }),
-        (any::<u16>(), 0..=64u8, 1..=MAX_MESSAGE - 64).prop_map(|(kind, head, len)| Head::Long {
+        (any::<u16>(), 0..=MAX_MESSAGE).prop_map(|(kind, len)| FrameHead::Message { kind, len }),
+        (any::<u16>(), 0..=64u8, 1..=MAX_MESSAGE - 64).prop_map(|(kind, head, len)| FrameHead::Long {
             kind,
             head,
             len: usize::from(head) + len
         }),
-        (1..=512u16).prop_map(|count| Head::Puts { count }),
-        (0..=4095u16).prop_map(|len| Head::Padding { len }),
-        Just(Head::Goodbye),
+        (1..=512u16).prop_map(|count| FrameHead::Puts { count }),
+        (0..=4095u16).prop_map(|len| FrameHead::Padding { len }),
+        Just(FrameHead::Goodbye),
     ]
 }
 
@@ -64,15 +64,15 @@ fn operations() -> impl Strategy<Value = Operation> {
 proptest! {
     #[test]
     fn what_is_written_is_read_back(head in heads(), request in requests(), reply in replies()) {
-        prop_assert_eq!(Head::decode(&head.encode()), Ok(Some(head)));
+        prop_assert_eq!(FrameHead::decode(&head.encode()), Ok(Some(head)));
         prop_assert_eq!(Request::decode(&request.encode()), Ok(Some(request)));
         prop_assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
     }
 
     #[test]
     fn targets_and_ranges_are_read_back(segment: u16, len: u32, offset: u64, length: u64) {
-        let target = Target { segment, len, offset };
-        prop_assert_eq!(Target::decode(&target.encode()), Ok(target));
+        let target = PutTarget { segment, len, offset };
+        prop_assert_eq!(PutTarget::decode(&target.encode()), Ok(target));
         let range = Range { offset, len: length };
         prop_assert_eq!(Range::decode(&range.encode()), range);
     }
@@ -100,7 +100,7 @@ proptest! {
 
     #[test]
     fn bytes_that_are_accepted_are_exactly_those_that_are_written(bytes: [u8; 16]) {
-        if let Ok(Some(head)) = Head::decode(&bytes) {
+        if let Ok(Some(head)) = FrameHead::decode(&bytes) {
             prop_assert_eq!(&head.encode()[..], &bytes[..HEAD]);
         }
         if let Ok(Some(request)) = Request::decode(&bytes) {
@@ -109,7 +109,7 @@ proptest! {
         if let Ok(reply) = Reply::decode(&bytes) {
             prop_assert_eq!(reply.encode(), bytes);
         }
-        if let Ok(target) = Target::decode(&bytes) {
+        if let Ok(target) = PutTarget::decode(&bytes) {
             prop_assert_eq!(target.encode(), bytes);
         }
     }
@@ -117,10 +117,10 @@ proptest! {
 
 #[test]
 fn a_part_of_a_header_is_not_yet_one() {
-    let head = Head::Message { kind: 7, len: 9 }.encode();
+    let head = FrameHead::Message { kind: 7, len: 9 }.encode();
     let requests = [Request::Fence { position: 12 }, Request::Atomic { segment: 3, position: 12 }];
     for cut in 0..HEAD {
-        assert_eq!(Head::decode(&head[..cut]), Ok(None));
+        assert_eq!(FrameHead::decode(&head[..cut]), Ok(None));
     }
     for cut in 0..SERVICE_HEAD {
         requests.iter().for_each(|request| assert_eq!(Request::decode(&request.encode()[..cut]), Ok(None)));
@@ -129,11 +129,11 @@ fn a_part_of_a_header_is_not_yet_one() {
 
 #[test]
 fn lengths_and_counts_beyond_the_limits_are_refused() {
-    let mut long = Head::Message { kind: 0, len: 0 }.encode();
+    let mut long = FrameHead::Message { kind: 0, len: 0 }.encode();
     long[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert!(Head::decode(&long).unwrap_err().to_string().contains("4294967295 bytes"));
-    assert!(Head::decode(&[2, 0, 0, 0, 0, 0, 0, 0]).is_err(), "no target at all");
-    assert!(Head::decode(&[2, 0, 1, 2, 0, 0, 0, 0]).is_err(), "513 targets");
+    assert!(FrameHead::decode(&long).unwrap_err().to_string().contains("4294967295 bytes"));
+    assert!(FrameHead::decode(&[2, 0, 0, 0, 0, 0, 0, 0]).is_err(), "no target at all");
+    assert!(FrameHead::decode(&[2, 0, 1, 2, 0, 0, 0, 0]).is_err(), "513 targets");
     let get = |count| Request::decode(&service_head(1, 0, count, 0));
     assert!(get(0).is_err());
     assert!(get(1024).is_err());

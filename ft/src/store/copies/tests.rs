@@ -27,7 +27,7 @@ impl Copy {
         Copy { store, file, pages: 0 }
     }
 
-    fn write(&mut self, piece: super::Piece) {
+    fn write(&mut self, piece: super::FileRange) {
         self.pages += piece.len / PAGE;
         // SAFETY: a piece is so many bytes of the store's mapping.
         let bytes = unsafe { std::slice::from_raw_parts(piece.bytes, piece.len) };

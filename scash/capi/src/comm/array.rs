@@ -5,7 +5,7 @@ use super::conversions::given_back;
 use super::job::invalid;
 use super::types::{SCOMM_NO_INDEX, SCOMM_REQUEST_NULL, scomm_request_t, scomm_status_t};
 use scash_comm::Result;
-use scash_mp::{Over, Received, Request};
+use scash_mp::{Completed, Received, Request};
 use std::ffi::c_int;
 
 /// An array of requests.
@@ -55,7 +55,7 @@ impl Array<'_> {
     /// `index` may be written; `status` is null, or may be written.
     pub(super) unsafe fn tell_one(
         &mut self,
-        over: Option<Over>,
+        over: Option<Completed>,
         index: *mut c_int,
         status: *mut scomm_status_t,
     ) -> Result<()> {
@@ -79,7 +79,7 @@ impl Array<'_> {
     /// null, or there is room as well.
     pub(super) unsafe fn tell_some(
         &mut self,
-        over: Vec<Over>,
+        over: Vec<Completed>,
         count: *mut c_int,
         indices: *mut c_int,
         statuses: *mut scomm_status_t,

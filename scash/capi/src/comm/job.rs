@@ -15,57 +15,57 @@ static JOB: RwLock<Job> = RwLock::new(Job::Before);
 enum Job {
     Before,
     /// Joined.
-    Open(Open),
+    Open(OpenJob),
     Over,
 }
 
 /// The communicator, and the job if nobody else has joined it.
-pub(super) enum Open {
+pub(super) enum OpenJob {
     Own(Box<MessageJob>),
     /// In a process that has joined by `dsm_init`.
     Beside(Communicator, &'static Runtime),
 }
 
-impl Open {
-    fn join(options: Options) -> Result<Open> {
+impl OpenJob {
+    fn join(options: Options) -> Result<OpenJob> {
         let Some(runtime) = call::runtime() else {
-            return Ok(Open::Own(Box::new(MessageJob::from_env(options)?)));
+            return Ok(OpenJob::Own(Box::new(MessageJob::from_env(options)?)));
         };
         let communicator = runtime.communicator(options).map_err(|e| Error::Invalid(e.to_string()))?;
-        Ok(Open::Beside(communicator, runtime))
+        Ok(OpenJob::Beside(communicator, runtime))
     }
 
     fn leave(self) -> Result<()> {
         match self {
-            Open::Own(job) => job.finalize(),
-            Open::Beside(communicator, _) => communicator.barrier(),
+            OpenJob::Own(job) => job.finalize(),
+            OpenJob::Beside(communicator, _) => communicator.barrier(),
         }
     }
 
     /// Waits for all ranks, and is a place for a checkpoint.
     pub(super) fn checkpoint(&self) -> Result<()> {
         match self {
-            Open::Own(job) => job.checkpoint(),
-            Open::Beside(_, runtime) => runtime.barrier().map_err(as_of_messages),
+            OpenJob::Own(job) => job.checkpoint(),
+            OpenJob::Beside(_, runtime) => runtime.barrier().map_err(as_of_messages),
         }
     }
 
     /// Application threads that this rank should run.
     pub(super) fn threads(&self) -> u32 {
         match self {
-            Open::Own(job) => job.threads(),
-            Open::Beside(_, runtime) => runtime.threads(),
+            OpenJob::Own(job) => job.threads(),
+            OpenJob::Beside(_, runtime) => runtime.threads(),
         }
     }
 }
 
-impl Deref for Open {
+impl Deref for OpenJob {
     type Target = Communicator;
 
     fn deref(&self) -> &Communicator {
         match self {
-            Open::Own(job) => job,
-            Open::Beside(communicator, _) => communicator,
+            OpenJob::Own(job) => job,
+            OpenJob::Beside(communicator, _) => communicator,
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn join(options: Options) -> Result<()> {
     refuse_children("scomm_init")?;
     let mut job = JOB.write().unwrap_or_else(PoisonError::into_inner);
     match *job {
-        Job::Before => *job = Job::Open(Open::join(options)?),
+        Job::Before => *job = Job::Open(OpenJob::join(options)?),
         Job::Open(_) => return invalid("scomm_init was called before: it is called once"),
         Job::Over => return invalid("scomm_init was called after scomm_finalize: it is called once"),
     }
@@ -128,7 +128,7 @@ pub(super) fn leave() -> Result<()> {
 }
 
 /// An error if operations of this rank are under way: messages would be lost.
-fn check_finished(open: &Open) -> Result<()> {
+fn check_finished(open: &OpenJob) -> Result<()> {
     let (operations, them) = match open.unfinished() {
         0 => return Ok(()),
         1 => ("1 operation".to_owned(), "it"),
@@ -148,7 +148,7 @@ pub(super) fn recycle(message: Vec<u8>) {
 }
 
 /// What `run` says for the function `name`: 0 or more, or an error's number and a text for `scomm_error`.
-pub(super) fn call(name: &str, run: impl FnOnce(&Open) -> Result<c_int>) -> c_int {
+pub(super) fn call(name: &str, run: impl FnOnce(&OpenJob) -> Result<c_int>) -> c_int {
     if let Err(refused) = refuse_children(name) {
         return told(Err(refused));
     }
@@ -161,7 +161,7 @@ pub(super) fn call(name: &str, run: impl FnOnce(&Open) -> Result<c_int>) -> c_in
 }
 
 /// The same for what has nothing to say.
-pub(super) fn done(name: &str, run: impl FnOnce(&Open) -> Result<()>) -> c_int {
+pub(super) fn done(name: &str, run: impl FnOnce(&OpenJob) -> Result<()>) -> c_int {
     call(name, |open| run(open).map(|()| 0))
 }
 

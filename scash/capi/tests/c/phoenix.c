@@ -81,11 +81,45 @@ static long jump(int times)
     return sum;
 }
 
-int main(int argc, char **argv)
+/* SIGUSR2 is handled on a stack of its own. */
+static void set_handler(void)
 {
     struct sigaction action;
     stack_t stack;
-    struct node *list = NULL, *node;
+
+    memset(&stack, 0, sizeof stack);
+    stack.ss_sp = alternate;
+    stack.ss_size = sizeof alternate;
+    CHECK(sigaltstack(&stack, NULL) == 0);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_ONSTACK;
+    CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
+}
+
+/* The sum of what lists, arrays and pages have, which is as it was written. */
+static long sum_up(const struct node *list, long *grown, const long *pages)
+{
+    long sum = 0;
+    int i;
+
+    qsort(grown, ROUNDS * 4096, sizeof *grown, ascending);
+    for (i = 0; i < ROUNDS * 4096; i += 997)
+        sum += grown[i] * (i % 7);
+    for (; list != NULL; list = list->next) {
+        CHECK(atol(list->text + 5) == list->value);
+        sum += list->value;
+    }
+    for (i = 0; i < ROUNDS; i++)
+        if (i != 8)
+            sum += pages[i * 512];
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    stack_t stack;
+    struct node *list = NULL;
     long *grown = NULL, *pages, check = 0;
     char name[256], line[64];
     FILE *written, *read;
@@ -98,15 +132,7 @@ int main(int argc, char **argv)
     umask(027);
     CHECK(setlocale(LC_ALL, "C") != NULL);
     setenv("PHOENIX", "from the ashes", 1);
-
-    memset(&stack, 0, sizeof stack);
-    stack.ss_sp = alternate;
-    stack.ss_size = sizeof alternate;
-    CHECK(sigaltstack(&stack, NULL) == 0);
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_ONSTACK;
-    CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
+    set_handler();
 
     pages = mmap(NULL, 64 << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED && mprotect(pages + 512 * 8, 4096, PROT_NONE) == 0);
@@ -139,17 +165,7 @@ int main(int argc, char **argv)
         printf(" %d", round);
     }
     check += jump(5);
-
-    qsort(grown, ROUNDS * 4096, sizeof *grown, ascending);
-    for (i = 0; i < ROUNDS * 4096; i += 997)
-        check += grown[i] * (i % 7);
-    for (node = list; node != NULL; node = node->next) {
-        CHECK(atol(node->text + 5) == node->value);
-        check += node->value;
-    }
-    for (i = 0; i < ROUNDS; i++)
-        if (i != 8)
-            check += pages[i * 512];
+    check += sum_up(list, grown, pages);
     CHECK(strcmp(getenv("PHOENIX"), "from the ashes") == 0);
     CHECK(umask(022) == 027 && caught == ROUNDS);
     CHECK(sigaltstack(NULL, &stack) == 0 && stack.ss_sp == (void *)alternate);

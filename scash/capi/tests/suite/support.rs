@@ -1,6 +1,6 @@
 //! What the tests share: the libraries and the command, built; C programs, compiled; jobs, run.
 
-use scash::fault::{Kind, Probe};
+use scash::fault::{EngineKind, Probe};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -248,9 +248,10 @@ impl Job {
         if let Some(part) = missing {
             eprintln!("skipped: jobs with uffd: {part}");
         }
-        let shared = Job { ranks: 0, provider: "shm", engine: Kind::Mprotect.name(), shares: true };
+        let shared = Job { ranks: 0, provider: "shm", engine: EngineKind::Mprotect.name(), shares: true };
         let mut jobs = Vec::from([1, 2, 4].map(|ranks| Job { ranks, ..shared }));
-        for kind in Kind::ALL.into_iter().filter(|&kind| kind != Kind::Uffd || missing.is_none()) {
+        for kind in EngineKind::ALL.into_iter().filter(|&kind| kind != EngineKind::Uffd || missing.is_none())
+        {
             for provider in ["shm", "tcp"] {
                 jobs.extend([1, 2, 4].map(|ranks| Job {
                     ranks,

@@ -4,8 +4,8 @@ use super::system;
 use crate::run::{AUTO, PROVIDERS};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::Resource;
-use scash::fault::{Finding, Kind, PAGE, Probe};
-use scash::runtime::{Frames, frames_asked_for};
+use scash::fault::{EngineKind, Finding, PAGE, Probe};
+use scash::runtime::{FrameSharing, frames_asked_for};
 use serde::Serialize;
 
 /// Everything.
@@ -13,9 +13,9 @@ use serde::Serialize;
 pub(super) struct Report {
     pub(super) version: &'static str,
     pub(super) machine: Machine,
-    pub(super) engine: Choice,
+    pub(super) engine: Selection,
     pub(super) engines: Vec<Feature>,
-    pub(super) frames: Choice,
+    pub(super) frames: Selection,
     pub(super) providers: Vec<Feature>,
     pub(super) features: Vec<Feature>,
     pub(super) limits: Vec<Limit>,
@@ -37,7 +37,7 @@ pub(super) struct Machine {
 
 /// What a job would use: the fault engine, or whose frames.
 #[derive(Debug, Serialize)]
-pub(super) struct Choice {
+pub(super) struct Selection {
     pub(super) name: Option<&'static str>,
     pub(super) why: String,
 }
@@ -114,43 +114,45 @@ fn machine() -> Machine {
     }
 }
 
-fn choice() -> Choice {
+fn choice() -> Selection {
     let wanted = std::env::var_os("SCASH_FAULT").filter(|name| !name.is_empty());
     // What is not text is no engine's name, and is said so.
     let wanted = wanted.map(|name| name.to_string_lossy().into_owned());
     match scash::fault::choose(wanted.as_deref()) {
         Ok(kind) if wanted.is_some() => {
-            Choice { name: Some(kind.name()), why: "SCASH_FAULT asks for it".into() }
+            Selection { name: Some(kind.name()), why: "SCASH_FAULT asks for it".into() }
         }
-        Ok(kind) if kind == Kind::ALL[0] => {
-            Choice { name: Some(kind.name()), why: "the fastest, and it works here".into() }
+        Ok(kind) if kind == EngineKind::ALL[0] => {
+            Selection { name: Some(kind.name()), why: "the fastest, and it works here".into() }
         }
-        Ok(kind) => Choice { name: Some(kind.name()), why: "the fastest that works here".into() },
-        Err(error) => Choice { name: None, why: error.to_string() },
+        Ok(kind) => Selection { name: Some(kind.name()), why: "the fastest that works here".into() },
+        Err(error) => Selection { name: None, why: error.to_string() },
     }
 }
 
-fn frames() -> Choice {
+fn frames() -> Selection {
     match frames_asked_for(|name| std::env::var_os(name)) {
-        Ok(Frames::Own) => Choice {
+        Ok(FrameSharing::Own) => Selection {
             name: Some("each rank's own"),
             why: "SCASH_SHARE=off; otherwise all ranks of a job of one host over shm share frames".into(),
         },
-        Ok(Frames::Shared) => Choice {
+        Ok(FrameSharing::Shared) => Selection {
             name: Some("shared"),
             why: "by all ranks of a job of one host over shm, which uses mprotect; \
                   SCASH_SHARE=off gives each its own"
                 .into(),
         },
-        Ok(Frames::NotShared(why)) => Choice { name: Some("each rank's own"), why: why.to_owned() },
-        Err(error) => Choice { name: None, why: error.to_string() },
+        Ok(FrameSharing::NotShared(why)) => Selection { name: Some("each rank's own"), why: why.to_owned() },
+        Err(error) => Selection { name: None, why: error.to_string() },
     }
 }
 
 fn engines(probe: &Probe) -> Vec<Feature> {
     let describe = |kind| match kind {
-        Kind::Uffd => "userfaultfd: any number of pages, faults served in the faulting thread".to_owned(),
-        Kind::Mprotect => {
+        EngineKind::Uffd => {
+            "userfaultfd: any number of pages, faults served in the faulting thread".to_owned()
+        }
+        EngineKind::Mprotect => {
             let most =
                 probe.max_map_count.map_or_else(|| "65530 by default".into(), |count| count.to_string());
             format!(
@@ -158,9 +160,10 @@ fn engines(probe: &Probe) -> Vec<Feature> {
             )
         }
     };
-    let engine =
-        |kind: Kind| Feature::new(kind.name(), probe.engine(kind).missing.clone(), Some(describe(kind)));
-    let mut engines: Vec<Feature> = Kind::ALL.into_iter().map(engine).collect();
+    let engine = |kind: EngineKind| {
+        Feature::new(kind.name(), probe.engine(kind).missing.clone(), Some(describe(kind)))
+    };
+    let mut engines: Vec<Feature> = EngineKind::ALL.into_iter().map(engine).collect();
     engines[0].parts = parts(&probe.uffd_parts);
     engines
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Most bytes of a request or an answer.
 const MOST: usize = 100 << 10;
 /// How long a job may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How an answer begins.
 const YES: u8 = b'+';
 const NO: u8 = b'-';
@@ -92,7 +92,7 @@ pub(crate) fn ask(job: u32, words: &[&str]) -> Result<String, String> {
     };
     let answer = || -> io::Result<Vec<u8>> {
         let socket = bind(&format!("scash-ask-{}-{}", std::process::id(), job))?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
         socket.connect_addr(&SocketAddr::from_abstract_name(name(job))?)?;
         socket.send(words.join("\0").as_bytes())?;
         loop {

@@ -22,17 +22,17 @@ pub(super) const BOUND: &str = "SCASH_BOUND";
 
 /// Places for the ranks of this host, if each can have its own.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct CoreSets {
     /// By rank, from the host's first: the processors of each.
     sets: Vec<CpuSet>,
 }
 
 /// Places for so many ranks, if they are to be bound. If they cannot be, the user hears why.
-pub(super) fn places(bind: bool, ranks: u32, threads: u32) -> Result<Option<Places>, Refusal> {
+pub(super) fn places(bind: bool, ranks: u32, threads: u32) -> Result<Option<CoreSets>, Refusal> {
     if !bind {
         return Ok(None);
     }
-    let places = Places::find(ranks, threads)?;
+    let places = CoreSets::find(ranks, threads)?;
     if places.is_none() {
         crate::say(&format!(
             "--bind core: {ranks} ranks here, each of {threads} threads, need more processors than there are; they are not bound"
@@ -41,10 +41,10 @@ pub(super) fn places(bind: bool, ranks: u32, threads: u32) -> Result<Option<Plac
     Ok(places)
 }
 
-impl Places {
+impl CoreSets {
     /// For so many ranks of so many threads, on the processors that this process may use. `None` if those are
     /// too few.
-    fn find(ranks: u32, threads: u32) -> Result<Option<Places>, Refusal> {
+    fn find(ranks: u32, threads: u32) -> Result<Option<CoreSets>, Refusal> {
         let refuse =
             |error| Refusal::new(status::LAUNCHER, format!("asking for this process's processors: {error}"));
         let allowed = sched_getaffinity(Pid::from_raw(0)).map_err(refuse)?;
@@ -56,7 +56,7 @@ impl Places {
             let mut set = CpuSet::new();
             processors.iter().try_for_each(|&cpu| set.set(cpu)).map(|()| set).map_err(refuse)
         };
-        Ok(Some(Places { sets: dealt.into_iter().map(set_of).collect::<Result<_, _>>()? }))
+        Ok(Some(CoreSets { sets: dealt.into_iter().map(set_of).collect::<Result<_, _>>()? }))
     }
 
     /// Those of the host's rank of that number, counted from the host's first.

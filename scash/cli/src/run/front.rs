@@ -13,24 +13,36 @@ use scash_join::boot::Exit;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// How long the launcher holds back the news that a rank died of a signal such as Ctrl-C: the terminal sends
+/// it to all at once, and the front's word that it did may come after the rank's death.
+pub(super) const WORD_OF_FRONT: Duration = Duration::from_millis(50);
+/// The signals by which a user ends a job.
+pub(super) const INTERRUPTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// Whether a user may end a job by this signal, which then reaches all ranks.
+pub(super) fn is_interrupt(signal: u8) -> bool {
+    INTERRUPTS.iter().any(|interrupt| *interrupt as i32 == i32::from(signal))
+}
 
 /// A signal that the front received, for the launcher to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct SignalOrder {
     pub(super) signal: Signal,
     /// Whether the terminal sent it, in which case the ranks have received it already.
     pub(super) from_terminal: bool,
 }
 
-impl Order {
+impl SignalOrder {
     // On the pipe: the signal's number, and 1 if the terminal sent it.
     fn encode(self) -> [u8; 2] {
         [u8::try_from(self.signal as i32).expect("signals are small"), u8::from(self.from_terminal)]
     }
 
-    fn decode([signal, from_terminal]: [u8; 2]) -> Option<Order> {
+    fn decode([signal, from_terminal]: [u8; 2]) -> Option<SignalOrder> {
         let signal = Signal::try_from(i32::from(signal)).ok()?;
-        Some(Order { signal, from_terminal: from_terminal == 1 })
+        Some(SignalOrder { signal, from_terminal: from_terminal == 1 })
     }
 }
 
@@ -42,9 +54,9 @@ pub(super) struct Orders {
 
 /// What the pipe said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum FrontNews {
     /// An order.
-    Order(Order),
+    Order(SignalOrder),
     /// Nothing (more) for now.
     Nothing,
     /// The front is dead.
@@ -53,13 +65,13 @@ pub(super) enum News {
 
 impl Orders {
     /// The next order. Never waits.
-    pub(super) fn next(&mut self) -> News {
+    pub(super) fn next(&mut self) -> FrontNews {
         let mut bytes = [0; 2];
         match self.pipe.read(&mut bytes) {
-            Ok(0) => News::FrontGone,
+            Ok(0) => FrontNews::FrontGone,
             // The front writes two bytes at a time, which a pipe keeps together.
-            Ok(_) => Order::decode(bytes).map_or(News::Nothing, News::Order),
-            Err(_) => News::Nothing,
+            Ok(_) => SignalOrder::decode(bytes).map_or(FrontNews::Nothing, FrontNews::Order),
+            Err(_) => FrontNews::Nothing,
         }
     }
 }
@@ -124,7 +136,7 @@ fn wait(name: Option<&str>, launcher: Pid, strangers: &[Pid], signals: &SignalFd
             }
             continue;
         }
-        let order = Order { signal, from_terminal: info.ssi_code == libc::SI_KERNEL };
+        let order = SignalOrder { signal, from_terminal: info.ssi_code == libc::SI_KERNEL };
         // If 32,768 orders are waiting already, one more makes no difference.
         let _ = orders.write(&order.encode());
         if signal == Signal::SIGTSTP {
@@ -141,8 +153,8 @@ mod tests {
     fn orders_survive_the_pipe() {
         for signal in Signal::iterator() {
             for from_terminal in [false, true] {
-                let order = Order { signal, from_terminal };
-                assert_eq!(Order::decode(order.encode()), Some(order));
+                let order = SignalOrder { signal, from_terminal };
+                assert_eq!(SignalOrder::decode(order.encode()), Some(order));
             }
         }
     }

@@ -5,12 +5,12 @@ mod survival;
 mod survive;
 
 use super::control::Control;
-use super::front::{News, Orders};
+use super::front::{FrontNews, Orders};
 use super::oom::{self, OomKills};
-use super::output::{self, Printing, Terminals, Wiring, Word};
+use super::output::{self, Printing, PrintingState, Terminals, Wiring};
 use super::plan::Plan;
 use super::processes::Processes;
-use super::recovery::Outfit;
+use super::recovery::RankSetup;
 use super::spawn::{Streams, spawn};
 use super::supervisor::{Action, Supervisor};
 use super::{Refusal, cores, status, sweep};
@@ -72,7 +72,7 @@ struct Job<'a> {
     /// When the last rank ended.
     over_since: Option<Instant>,
     /// The processors of each rank, if it has its own.
-    places: Option<cores::Places>,
+    places: Option<cores::CoreSets>,
     /// Where ranks may die.
     survival: Option<Survival>,
     /// By which other commands ask; `None` where the system has none.
@@ -113,7 +113,7 @@ impl<'a> Job<'a> {
         }
         if let Some(survival) = &job.survival {
             job.watch(&survival.kept, COMMITTED)?;
-            job.watch(&survival.kept.sayings, SAID)?;
+            job.watch(&survival.kept.user_messages, SAID)?;
         }
         Ok(job)
     }
@@ -149,7 +149,7 @@ impl<'a> Job<'a> {
             printing
         } else {
             let mut wiring = Wiring::here(plan.ranks, plan.label);
-            self.start_ranks(|rank| wiring.make(rank).map(Outfit::plain))?;
+            self.start_ranks(|rank| wiring.make(rank).map(RankSetup::plain))?;
             self.terminals = wiring.take_terminals().map_err(no_printing)?;
             let screens = output::open(plan.label, plan.ranks, output::is_one_file()).map_err(no_printing)?;
             Printing::start(wiring, screens).map_err(no_printing)?
@@ -160,9 +160,9 @@ impl<'a> Job<'a> {
     }
 
     /// Starts all ranks, or none that lives on.
-    fn start_ranks(&mut self, mut outfit: impl FnMut(u32) -> io::Result<Outfit>) -> Result<(), Refusal> {
+    fn start_ranks(&mut self, mut setup: impl FnMut(u32) -> io::Result<RankSetup>) -> Result<(), Refusal> {
         for number in 0..self.plan.ranks {
-            let streams = Streams { stdin: number == 0, outfit: outfit(number).map_err(no_printing)? };
+            let streams = Streams { stdin: number == 0, setup: setup(number).map_err(no_printing)? };
             let place = self.places.as_ref().and_then(|places| places.of(number));
             match spawn(&self.plan.task, streams, self.host.invite(number), number, place) {
                 Ok(rank) => {
@@ -184,9 +184,9 @@ impl<'a> Job<'a> {
     fn take_printed(&mut self) {
         while let Some(printing) = &mut self.printing {
             match printing.word() {
-                Word::Nothing => return,
-                Word::Done => self.printing = None,
-                Word::Failed(trouble) => {
+                PrintingState::Nothing => return,
+                PrintingState::Done => self.printing = None,
+                PrintingState::Failed(trouble) => {
                     let mut actions = self.supervisor.unwritten(trouble, Instant::now());
                     if trouble.is_unread() && self.survival.is_some() {
                         actions.extend(self.supervisor.end_unread(Instant::now()));
@@ -259,7 +259,7 @@ impl<'a> Job<'a> {
     /// Waits for the next thing to happen, and acts on it.
     fn step(&mut self) -> Result<(), Refusal> {
         let mut events = [EpollEvent::empty(); 64];
-        let count = match self.epoll.wait(&mut events, self.patience()) {
+        let count = match self.epoll.wait(&mut events, self.timeout()) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(failed("waiting for the ranks")(error)),
@@ -278,7 +278,7 @@ impl<'a> Job<'a> {
             }
             self.take_failures();
         }
-        if self.host.patience().is_some() {
+        if self.host.timeout().is_some() {
             self.host.turn();
             self.take_failures();
         }
@@ -289,13 +289,13 @@ impl<'a> Job<'a> {
     }
 
     /// How long nothing may happen until something is due.
-    fn patience(&self) -> EpollTimeout {
+    fn timeout(&self) -> EpollTimeout {
         let last_lines =
             self.over_since.filter(|_| self.supervisor.is_hurried()).map(|since| since + LAST_LINES);
         let doubts = self.survival.as_ref().and_then(|survival| survival.recovery.deadline());
         let due = [self.supervisor.deadline(), last_lines, doubts].into_iter().flatten().min();
         let due = due.map(|at| at.saturating_duration_since(Instant::now()));
-        match [due, self.host.patience()].into_iter().flatten().min() {
+        match [due, self.host.timeout()].into_iter().flatten().min() {
             // The kernel counts milliseconds; a fraction more is not too early.
             Some(time) => {
                 EpollTimeout::try_from(time + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
@@ -307,12 +307,12 @@ impl<'a> Job<'a> {
     fn take_orders(&mut self) {
         while let Some(orders) = &mut self.orders {
             let actions = match orders.next() {
-                News::Nothing => return,
-                News::Order(order) => {
+                FrontNews::Nothing => return,
+                FrontNews::Order(order) => {
                     let order = self.for_ranks_that_may_have_missed(order);
                     self.supervisor.ordered(order, Instant::now())
                 }
-                News::FrontGone => {
+                FrontNews::FrontGone => {
                     self.orders = None;
                     self.supervisor.front_gone()
                 }

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// 20 s. A host answers whose system runs, however busy it is [default: with --replicas 200ms, for hosts
     /// in a network of this one; else off]
     #[arg(long, value_name = "TIME", value_parser = heartbeat)]
-    heartbeat: Option<Watch>,
+    heartbeat: Option<HeartbeatOptions>,
 
     /// Send the program to the hosts, into memory: it need not lie there (its libraries and data must)
     #[arg(long)]
@@ -120,7 +120,7 @@ pub(crate) struct Args {
 
 /// How hosts are watched besides by their pipes, if they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Watch(Option<Heartbeat>);
+struct HeartbeatOptions(Option<Heartbeat>);
 
 /// What is to be done, checked: nothing here can turn out to be nonsense later.
 #[derive(Debug)]
@@ -257,11 +257,11 @@ fn provider(name: &str, several_hosts: bool, encrypt: bool) -> Result<&'static s
 /// The variable that forces a fault engine, if there is such an engine. Whether it works here is for the
 /// ranks to find out.
 fn scash_fault(engine: &str) -> Result<OsString, Refusal> {
-    let kinds = scash::fault::Kind::ALL;
+    let kinds = scash::fault::EngineKind::ALL;
     if kinds.iter().any(|kind| kind.name() == engine) {
         return Ok("SCASH_FAULT".into());
     }
-    let known = kinds.map(scash::fault::Kind::name).join(", ");
+    let known = kinds.map(scash::fault::EngineKind::name).join(", ");
     Err(Refusal::new(status::USAGE, format!("there is no fault engine {engine:?}; there are: {known}")))
 }
 
@@ -286,15 +286,15 @@ fn variable(text: OsString) -> Result<(OsString, OsString), Refusal> {
 }
 
 /// Parses the time after which a silent host is lost.
-fn heartbeat(text: &str) -> Result<Watch, String> {
+fn heartbeat(text: &str) -> Result<HeartbeatOptions, String> {
     if text == "off" {
-        return Ok(Watch(None));
+        return Ok(HeartbeatOptions(None));
     }
     let limit = scash_ft::time::parse(text).map_err(|error| format!("{error}, or off"))?;
     if limit < Duration::from_millis(20) {
         return Err("hosts need 20ms or more to answer".to_owned());
     }
-    Ok(Watch(Some(Heartbeat { limit, is_far: true })))
+    Ok(HeartbeatOptions(Some(Heartbeat { limit, is_far: true })))
 }
 
 /// Parses a number of seconds.

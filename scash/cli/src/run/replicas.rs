@@ -1,10 +1,9 @@
 //! What the user asks of a job that goes on when ranks die: `--replicas` and the options that need it, raw
 //! and checked.
 
-use super::recovery::Place;
 use super::{Refusal, status};
 use scash_ft::inject::{self, Injection, parse};
-use scash_ft::interval::{DEFAULT_MTBF, Policy, parse_mtbf};
+use scash_ft::interval::{DEFAULT_MTBF, IntervalPolicy, parse_mtbf};
 use scash_ft::recovery::Restarts;
 use scash_ft::store::vars;
 use scash_join::boot::Layout;
@@ -70,8 +69,8 @@ pub(super) struct Raw {
 pub(super) struct Schedule {
     /// When ranks take checkpoints: every=N (at each N-th barrier), seconds=S (so far apart), or auto (by
     /// what they cost, and --mtbf) [default: auto]
-    #[arg(long, value_name = "WHEN", requires = "survival", value_parser = str::parse::<Policy>)]
-    checkpoint: Option<Policy>,
+    #[arg(long, value_name = "WHEN", requires = "survival", value_parser = str::parse::<IntervalPolicy>)]
+    checkpoint: Option<IntervalPolicy>,
 
     /// How long the job is expected to run until a rank dies: 90s, 5m, 24h [default: 24h]
     #[arg(long, value_name = "TIME", requires = "survival", value_parser = parse_mtbf)]
@@ -116,6 +115,17 @@ pub(super) struct Return {
     pub(super) wait_for: Option<Duration>,
 }
 
+/// Where the launcher keeps what ranks save.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run) enum StoreLocation {
+    /// In memory.
+    Memory,
+    /// In a directory, for a new job.
+    New(PathBuf),
+    /// In the directory of a job that is there.
+    Resumed(PathBuf),
+}
+
 /// What is to be done when ranks die.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Replicas {
@@ -131,7 +141,7 @@ pub(super) struct Replicas {
     pub(super) restarts: u32,
     env: Vec<(&'static str, String)>,
     /// Where checkpoints are kept.
-    pub(super) place: Place,
+    pub(super) place: StoreLocation,
 }
 
 impl Raw {
@@ -179,13 +189,13 @@ impl Raw {
             Return { calls: !self.no_rejoin, wait_for: is_wait.then(|| self.wait_for.unwrap_or(WAIT)) };
         let copies = if self.on_loss == Some(OnLoss::Fail) { 0 } else { self.replicas.unwrap_or(0) };
         let (option, place) = match (self.replicas, self.checkpoint_dir, self.resume) {
-            (_, Some(_), Some(directory)) => ("resume", Place::Resumed(directory)),
-            (_, Some(directory), None) => ("--checkpoint-dir", Place::New(directory)),
-            (Some(_), None, _) => ("--replicas", Place::Memory),
+            (_, Some(_), Some(directory)) => ("resume", StoreLocation::Resumed(directory)),
+            (_, Some(directory), None) => ("--checkpoint-dir", StoreLocation::New(directory)),
+            (Some(_), None, _) => ("--replicas", StoreLocation::Memory),
             (None, None, _) => return Ok(None),
         };
         let refuse = |why: &str| Err(Refusal::new(status::USAGE, format!("{option}: {why}")));
-        if hosts.is_some() && place != Place::Memory {
+        if hosts.is_some() && place != StoreLocation::Memory {
             return refuse(
                 "its files are on one host: with --host and --hostfile use --replicas, which keeps checkpoints in the memory of all hosts",
             );

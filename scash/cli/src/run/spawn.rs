@@ -1,7 +1,7 @@
 //! Starts the process of a rank.
 
 use super::plan::Task;
-use super::recovery::{self, Outfit};
+use super::recovery::{self, RankSetup};
 use super::{Refusal, cores, signals, status};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sched::CpuSet;
@@ -29,7 +29,7 @@ pub(super) struct Streams {
     /// Whether it reads what this process reads.
     pub(super) stdin: bool,
     /// Where it prints, and what else is its own.
-    pub(super) outfit: Outfit,
+    pub(super) setup: RankSetup,
 }
 
 /// Starts rank number `rank`, bound to the processors of `place` if there is one.
@@ -50,21 +50,21 @@ pub(super) fn spawn(
     for variable in recovery::VARIABLES {
         command.env_remove(variable);
     }
-    command.envs(streams.outfit.env);
+    command.envs(streams.setup.env);
     if place.is_some() {
         command.env(cores::BOUND, "on");
     }
     if !streams.stdin {
         command.stdin(Stdio::null());
     }
-    if let Some(stdout) = streams.outfit.output.stdout {
+    if let Some(stdout) = streams.setup.output.stdout {
         command.stdout(stdout);
     }
-    if let Some(stderr) = streams.outfit.output.stderr {
+    if let Some(stderr) = streams.setup.output.stderr {
         command.stderr(stderr);
     }
     let launcher = getpid();
-    let (line, inherited) = (invitation.line, streams.outfit.inherited);
+    let (line, inherited) = (invitation.line, streams.setup.inherited);
     // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
     unsafe { command.pre_exec(move || prepare(launcher, &line, &inherited, place.as_ref())) };
     let child = command.spawn().map_err(|error| not_started(task, &error))?;

@@ -16,11 +16,11 @@
 //! Where ranks may die ([`recovery`](super::recovery)), they may be started again while there is no verdict
 //! and nobody has asked for an end. Until then all of them count as running.
 
-use super::front::Order;
-use super::output::Trouble;
+use super::front::{INTERRUPTS, SignalOrder, WORD_OF_FRONT};
+use super::output::OutputError;
 use super::status;
 use nix::sys::signal::Signal;
-use scash_join::boot::Failure;
+use scash_join::boot::JobFailure;
 use std::time::{Duration, Instant};
 
 /// How long the other ranks may take to end by themselves after one has failed: they have been told.
@@ -32,12 +32,6 @@ const AFTER_TERMINATE: Duration = Duration::from_secs(1);
 /// A second Ctrl-C within this time is the first one, delivered in two ways (`timeout` signals a process and
 /// its group).
 const SAME_INTERRUPT: Duration = Duration::from_millis(200);
-
-/// How long the launcher holds back the news that a rank died of a signal such as Ctrl-C: the terminal sends
-/// it to all at once, and the front's word that it did may come after the rank's death.
-pub(super) const WORD_OF_FRONT: Duration = Duration::from_millis(50);
-/// The signals by which a user ends a job.
-const INTERRUPTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// What the launcher must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,7 +140,7 @@ impl Supervisor {
     }
 
     /// Something went wrong. `place` says for people where the failure's rank ran.
-    pub(super) fn failed(&mut self, failure: &Failure, place: Option<&str>, now: Instant) -> Vec<Action> {
+    pub(super) fn failed(&mut self, failure: &JobFailure, place: Option<&str>, now: Instant) -> Vec<Action> {
         if self.verdict.is_some() {
             return Vec::new();
         }
@@ -170,7 +164,7 @@ impl Supervisor {
 
     /// Output could not be written. Without a reader ranks end as in any pipeline, or go on; a job whose
     /// output is lost otherwise ends.
-    pub(super) fn unwritten(&mut self, trouble: Trouble, now: Instant) -> Vec<Action> {
+    pub(super) fn unwritten(&mut self, trouble: OutputError, now: Instant) -> Vec<Action> {
         if trouble.is_unread() {
             self.is_unread = true;
             return Vec::new();
@@ -196,8 +190,8 @@ impl Supervisor {
     }
 
     /// The front passed on a signal.
-    pub(super) fn ordered(&mut self, order: Order, now: Instant) -> Vec<Action> {
-        let Order { signal, from_terminal } = order;
+    pub(super) fn ordered(&mut self, order: SignalOrder, now: Instant) -> Vec<Action> {
+        let SignalOrder { signal, from_terminal } = order;
         let mut actions = Vec::new();
         if !from_terminal {
             actions.push(Action::Signal(signal));
@@ -292,11 +286,6 @@ impl Supervisor {
             self.next = Some((at, Escalation::Terminate));
         }
     }
-}
-
-/// Whether a user may end a job by this signal, which then reaches all ranks.
-pub(super) fn is_interrupt(signal: u8) -> bool {
-    INTERRUPTS.iter().any(|interrupt| *interrupt as i32 == i32::from(signal))
 }
 
 /// The status by which a shell reports that a signal ended a process.

@@ -8,7 +8,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// How long killed processes may take to go away (a large one, or one that waits for a disk).
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Kills and reaps the children of this process, and what becomes its child thereby, except `strangers`. To
 /// be called when no rank is left.
@@ -19,7 +19,7 @@ pub(super) fn sweep(strangers: &[Pid]) {
         if left.is_empty() {
             return;
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             return crate::say(&format!("these processes do not die although they were killed: {left:?}"));
         }
         for pid in left {

@@ -84,23 +84,23 @@ impl Changes {
     }
 
     /// Counts what decides on a diff's form. The count of runs stops when it is beyond `most_runs`.
-    pub(super) fn census(&self, most_runs: usize) -> Census {
-        let mut census = Census { partial: 0, runs: 0 };
+    pub(super) fn count_runs(&self, most_runs: usize) -> RunCounts {
+        let mut counts = RunCounts { partial: 0, runs: 0 };
         let mut before = 0;
         for (line, mask) in self.lines() {
             if line > 0 {
                 before = self.masks[line - 1] >> 63;
             }
             if mask == u64::MAX {
-                census.runs += usize::from(before == 0);
+                counts.runs += usize::from(before == 0);
                 continue;
             }
-            census.partial |= 1 << line;
-            if census.runs <= most_runs {
-                census.runs += (mask & !(mask << 1 | before)).count_ones() as usize;
+            counts.partial |= 1 << line;
+            if counts.runs <= most_runs {
+                counts.runs += (mask & !(mask << 1 | before)).count_ones() as usize;
             }
         }
-        census
+        counts
     }
 
     /// Adds bytes of a line.
@@ -131,7 +131,7 @@ pub(super) fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
 }
 
 /// Numbers about a set of bytes.
-pub(super) struct Census {
+pub(super) struct RunCounts {
     /// The lines that have changed, but not throughout, as bits.
     pub(super) partial: u64,
     /// How many runs there are, or some number above the limit that was asked for.

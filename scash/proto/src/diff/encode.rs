@@ -1,6 +1,6 @@
 //! From changed bytes to a diff.
 
-use super::changes::Census;
+use super::changes::RunCounts;
 use super::pack::pack;
 use super::{Changes, LINE, LINES, PageBytes, RUN_BITS, Run};
 use crate::PAGE_SIZE;
@@ -52,7 +52,7 @@ impl Changes {
             return 0;
         }
         let before = out.len();
-        let Census { partial, runs } = self.census(MOST_RUNS);
+        let RunCounts { partial, runs } = self.count_runs(MOST_RUNS);
         if runs_header(runs) <= masks_header(partial.count_ones() as usize) {
             self.encode_runs(runs, new, out);
         } else {

@@ -86,7 +86,7 @@ impl Interpreter {
             Some(Kind::Sync) => Input::Sync(from, SyncMessage::decode(payload)?),
             Some(Kind::Reduce) => Input::Reducing(from, ReduceMessage::decode(payload)?),
             Some(Kind::Stall) => return m.stalled(from, payload),
-            Some(Kind::Testimony) => return m.hear(from, payload),
+            Some(Kind::WriteTraces) => return m.hear(from, payload),
             Some(kind @ (Kind::Diff | Kind::Update)) => return merge(m, from, kind, payload),
             None => return Err(Violation { rank: from, what: "a message of no known kind" }.into()),
         };

@@ -2,7 +2,7 @@
 
 use super::Node;
 use super::collective::purpose;
-use super::conditions::Wait;
+use super::conditions::ConditionWait;
 use crate::wire::stall::{Activities, Activity, Relation};
 
 impl Node {
@@ -10,7 +10,7 @@ impl Node {
     /// call then.
     pub fn awaited(&self) -> Option<u32> {
         let lock = self.sync.locks.iter().find(|(_, lock)| lock.is_awaited()).map(|(&number, _)| number);
-        let wait = || self.sync.waits.first().map(Wait::condition);
+        let wait = || self.sync.waits.first().map(ConditionWait::condition);
         lock.or_else(|| self.sync.served.awaited()).or_else(wait)
     }
 

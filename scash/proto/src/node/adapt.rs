@@ -27,7 +27,7 @@ pub const MOST_RUNS: u32 = 32;
 
 /// Where faults went last in one allocation.
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct FaultStream {
     /// The page behind the last fetch.
     next: u32,
     /// Pages of the run of consecutive fetches that ended there.
@@ -50,8 +50,8 @@ struct Stream {
     interval: u32,
 }
 
-impl Stream {
-    const EMPTY: Stream = Stream {
+impl FaultStream {
+    const EMPTY: FaultStream = FaultStream {
         next: u32::MAX,
         run: 0,
         known: [0; 2],
@@ -111,24 +111,24 @@ impl Stream {
 /// come several at a time: as many more as there have been; or, once the second of them shows that the
 /// distance is the one of the last such series, as many as there were then.
 #[derive(Clone, Debug)]
-pub(super) struct Streams {
-    table: [Stream; 16],
+pub(super) struct FaultStreams {
+    table: [FaultStream; 16],
     first: u32,
     most: u32,
 }
 
-impl Streams {
+impl FaultStreams {
     pub(super) fn new(first: u32, most: u32) -> Self {
-        Streams { table: [Stream::EMPTY; 16], first, most }
+        FaultStreams { table: [FaultStream::EMPTY; 16], first, most }
     }
 
     fn of_fetches(cfg: &Config) -> Self {
         let widest = if cfg.cache > 0 { (cfg.cache / 4).max(1) } else { u32::MAX };
-        Streams::new(cfg.fetch_first.min(widest), cfg.fetch_most.min(widest))
+        FaultStreams::new(cfg.fetch_first.min(widest), cfg.fetch_most.min(widest))
     }
 
     fn of_writes(cfg: &Config) -> Self {
-        Streams::new(1, cfg.fetch_most.min(MOST_AHEAD))
+        FaultStreams::new(1, cfg.fetch_most.min(MOST_AHEAD))
     }
 
     /// How many pages to fetch in this interval, beginning at `page` of allocation number `allocation`.
@@ -200,9 +200,9 @@ impl Wheel {
 #[derive(Clone, Debug)]
 pub(super) struct Learning {
     /// Runs of pages that are fetched, or mapped at home, one after the other.
-    pub(super) streams: Streams,
+    pub(super) streams: FaultStreams,
     /// Runs of pages that are made writable one after the other, with their twins.
-    pub(super) writes: Streams,
+    pub(super) writes: FaultStreams,
     wheel: Wheel,
     /// Home pages whose writes are noticed without faults.
     pub(super) watched: Vec<Watched>,
@@ -214,8 +214,8 @@ pub(super) struct Learning {
 impl Learning {
     pub(super) fn new(cfg: &Config) -> Learning {
         Learning {
-            streams: Streams::of_fetches(cfg),
-            writes: Streams::of_writes(cfg),
+            streams: FaultStreams::of_fetches(cfg),
+            writes: FaultStreams::of_writes(cfg),
             wheel: Wheel::default(),
             watched: Vec::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
@@ -225,8 +225,8 @@ impl Learning {
 
     /// This rank has come back: all is to be learnt anew. What is to be moved at the next barrier stays.
     pub(super) fn reborn(&mut self, cfg: &Config) {
-        self.streams = Streams::of_fetches(cfg);
-        self.writes = Streams::of_writes(cfg);
+        self.streams = FaultStreams::of_fetches(cfg);
+        self.writes = FaultStreams::of_writes(cfg);
         self.wheel = Wheel::default();
         self.watched.clear();
         self.migration.reborn();
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_block_of_eight_pages_comes_in_one_fetch_once_its_length_is_known() {
-        let mut s = Streams::new(1, 64);
+        let mut s = FaultStreams::new(1, 64);
         let mut fetch = |page: u32, limit: u32| {
             let n = s.window(3, page, 0).min(limit);
             s.fetched(3, Pages { first: page, count: n });
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_run_that_goes_on_past_a_short_one_doubles_up_to_the_end_of_the_last_long_one() {
-        let mut s = Streams::new(1, 32);
+        let mut s = FaultStreams::new(1, 32);
         let mut walk = |first: u32, pages: u32| {
             let mut got = vec![];
             let mut page = first;
@@ -332,7 +332,7 @@ mod tests {
     }
 
     /// Fetches what a walk over `runs` asks for; returns the runs and the pages of each fetch.
-    fn walk(s: &mut Streams, runs: impl Iterator<Item = Pages>) -> Vec<(u32, u32)> {
+    fn walk(s: &mut FaultStreams, runs: impl Iterator<Item = Pages>) -> Vec<(u32, u32)> {
         let mut here = std::collections::BTreeSet::new();
         let mut got = vec![];
         for page in runs.flat_map(Pages::iter) {
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn runs_at_one_distance_come_several_at_a_time_and_the_next_such_series_as_a_whole() {
         for step in [100, -100] {
-            let mut s = Streams::new(1, 32);
+            let mut s = FaultStreams::new(1, 32);
             assert_eq!(walk(&mut s, column(5000, 1, step, 16)), [(1, 1), (1, 1), (4, 1), (8, 1), (16, 1)]);
             assert_eq!(walk(&mut s, column(9000, 1, step, 16)), [(1, 1), (14, 1), (2, 1)], "15 were seen");
             assert_eq!(walk(&mut s, column(8001, 1, step, 16)), [(1, 1), (15, 1)]);
@@ -367,14 +367,14 @@ mod tests {
 
     #[test]
     fn a_fetch_of_several_runs_has_no_more_pages_than_one_of_a_long_run() {
-        let mut s = Streams::new(1, 32);
+        let mut s = FaultStreams::new(1, 32);
         walk(&mut s, column(1000, 8, 100, 20));
         assert!(walk(&mut s, column(9000, 8, 100, 20)).iter().all(|&(runs, count)| runs * count <= 32));
     }
 
     #[test]
     fn pages_at_no_distance_that_stays_come_one_by_one() {
-        let mut s = Streams::new(1, 32);
+        let mut s = FaultStreams::new(1, 32);
         walk(&mut s, column(10, 1, 4, 16));
         let places = [7000, 400, 900, 5000, 1200, 3300, 2050, 610].map(Pages::one);
         assert_eq!(walk(&mut s, places.into_iter()), [(1, 1); 8]);
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_series_ends_with_its_interval() {
-        let mut s = Streams::new(1, 32);
+        let mut s = FaultStreams::new(1, 32);
         for (interval, page) in (0..20).zip((100..).step_by(10)) {
             let run = Pages { first: page, count: s.window(3, page, interval) };
             s.fetched(3, run);
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn runs_that_would_overlap_are_no_series() {
-        let mut s = Streams::new(8, 32);
+        let mut s = FaultStreams::new(8, 32);
         let fetches = walk(&mut s, column(0, 1, 9, 12));
         assert!(fetches.iter().all(|&(runs, count)| runs == 1 || count <= 9), "{fetches:?}");
     }

@@ -2,7 +2,7 @@
 //!
 //! Home pages stay. Of the pages of other homes, those that are no good any more go *at once*: their frames
 //! go back to the system where they would otherwise only leave the view. When there are more good ones than
-//! the limit allows, a [`Policy`] says which go; what was written in such a page goes home first.
+//! the limit allows, a [`EvictionPolicy`] says which go; what was written in such a page goes home first.
 //!
 //! A page that its home keeps up to date and that goes is left at the next memory barrier: until then its
 //! home may bring changes to a frame that is not there, which is given back once more.
@@ -12,25 +12,13 @@
 //!
 //! Runs in signal handlers: all memory is there from the beginning.
 
-use super::{Collective, Node, Output, runs};
+use super::{Collective, Eviction, Node, Output, runs};
 use crate::page::{Access, List};
 use crate::{Pages, Strided};
-use policy::{Choice, Fifo, Policy, Sieve};
+use policy::{EvictionAction, EvictionPolicy, Fifo, Sieve};
 
 mod policy;
 mod queue;
-
-/// How cached pages are chosen that have to go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Eviction {
-    /// Pages that were only read go first, then those that were written; in each class in the order in which
-    /// they came.
-    #[default]
-    Fifo,
-    /// SIEVE (Zhang et al., NSDI 2024): a hand goes from the oldest to the newest; pages that were used since
-    /// it last passed stay. Whether a page is used shows when it is taken out of the view for a while.
-    Sieve,
-}
 
 /// The page is held.
 const HELD: u8 = 1;
@@ -45,14 +33,14 @@ pub(super) struct Cache {
     held: u32,
     /// Of each page: [`HELD`], [`UNRECORDED`].
     state: Vec<u8>,
-    policy: Box<dyn Policy>,
+    policy: Box<dyn EvictionPolicy>,
 }
 
 impl Cache {
     /// At most so many of a region's pages; 0: no limit.
     pub(super) fn new(most: u32, pages: u32, eviction: Eviction) -> Cache {
         let pages = if most > 0 { pages as usize } else { 0 };
-        let policy: Box<dyn Policy> = match eviction {
+        let policy: Box<dyn EvictionPolicy> = match eviction {
             Eviction::Fifo => Box::new(Fifo::new(pages)),
             Eviction::Sieve => Box::new(Sieve::new(pages)),
         };
@@ -170,17 +158,17 @@ impl Node {
             return;
         }
         // Every page is probed once and passed over once at most.
-        let mut patience = 2 * u64::from(self.cache.held) + 1;
-        while self.cache.held.saturating_add(pages) > self.cache.most && patience > 0 {
-            patience -= 1;
+        let mut tries = 2 * u64::from(self.cache.held) + 1;
+        while self.cache.held.saturating_add(pages) > self.cache.most && tries > 0 {
+            tries -= 1;
             match self.cache.policy.next() {
-                Some(Choice::Evict(page)) if self.table.get(page).is_fetching() => {
+                Some(EvictionAction::Evict(page)) if self.table.get(page).is_fetching() => {
                     // As if it had come just now.
                     self.cache.policy.leave(page);
                     self.cache.policy.enter(page, false);
                 }
-                Some(Choice::Evict(page)) => self.evict(page),
-                Some(Choice::Probe(page)) => self.probe(page),
+                Some(EvictionAction::Evict(page)) => self.evict(page),
+                Some(EvictionAction::Probe(page)) => self.probe(page),
                 None => return,
             }
         }

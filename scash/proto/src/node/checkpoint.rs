@@ -24,7 +24,7 @@
 //! - **Nothing of the next epoch.** Nobody leaves the call before it knows that all have answered, and until
 //!   then its threads use no object and no memory, and come to no reduction.
 //! - **Nothing of this barrier's meetings.** A rank ends the barrier when it has all tokens, and all items
-//!   that they announce, in all meetings: diffs, controls, parcels, testimonies, and signals of objects,
+//!   that they announce, in all meetings: diffs, controls, parcels, traces of writes, and signals of objects,
 //!   which are items of the first meeting. A put is in place when the message behind it has come. Of its own
 //!   messages the last tokens may still be on their way, to ranks that cannot have staged without them.
 //! - **No word about a lock or other object.** Every such message but a signal belongs to a thread that waits

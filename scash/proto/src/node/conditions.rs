@@ -11,7 +11,7 @@ use crate::wire::sync::Request;
 
 /// A thread of this rank that waits for a condition.
 #[derive(Clone, Debug)]
-pub(super) struct Wait {
+pub(super) struct ConditionWait {
     condition: u32,
     ticket: u32,
     who: u64,
@@ -21,7 +21,7 @@ pub(super) struct Wait {
     queued: bool,
 }
 
-impl Wait {
+impl ConditionWait {
     /// The thread.
     pub(super) fn who(&self) -> u64 {
         self.who
@@ -43,7 +43,7 @@ impl Node {
     /// follows.
     pub(super) fn wait(&mut self, condition: u32, lock: u32, who: u64) -> Result<(), Violation> {
         let ticket = self.sync.served.ticket();
-        self.sync.waits.push(Wait { condition, ticket, who, lock, queued: false });
+        self.sync.waits.push(ConditionWait { condition, ticket, who, lock, queued: false });
         self.ask_manager(condition, ticket, Request::Wakeup)
     }
 
@@ -68,7 +68,7 @@ impl Node {
     pub(super) fn woken(&mut self, from: Rank, condition: u32, ticket: u32) -> Result<(), Violation> {
         let at = self.find_wait(condition, ticket, true);
         let at = at.ok_or(Violation { rank: from, what: "a signal that this rank does not wait for" })?;
-        let Wait { lock, who, .. } = self.sync.waits.swap_remove(at);
+        let ConditionWait { lock, who, .. } = self.sync.waits.swap_remove(at);
         self.acquire(lock, who, true)
     }
 }

@@ -1,7 +1,18 @@
 //! What a node must know of its job, and what can be asked of an allocation.
 
-use super::Eviction;
 use crate::{Placement, Rank};
+
+/// How cached pages are chosen that have to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eviction {
+    /// Pages that were only read go first, then those that were written; in each class in the order in which
+    /// they came.
+    #[default]
+    Fifo,
+    /// SIEVE (Zhang et al., NSDI 2024): a hand goes from the oldest to the newest; pages that were used since
+    /// it last passed stay. Whether a page is used shows when it is taken out of the view for a while.
+    Sieve,
+}
 
 /// How the pages of an allocation are kept coherent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What ranks have written since the last memory barrier: their records, and who knows which.
 
 use super::runs;
-use crate::wire::sync::{Known, Record};
+use crate::wire::sync::{KnownIntervals, Record};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct History {
 
 impl History {
     /// The vector time.
-    pub(super) fn known(&self) -> Known {
+    pub(super) fn known(&self) -> KnownIntervals {
         self.records.iter().filter_map(|(&rank, list)| Some((rank, list.last()?.number))).collect()
     }
 
@@ -37,7 +37,7 @@ impl History {
     }
 
     /// What one that knows that much does not know.
-    pub(super) fn missing(&self, known: &Known) -> Vec<Record> {
+    pub(super) fn missing(&self, known: &KnownIntervals) -> Vec<Record> {
         let known: BTreeMap<Rank, u32> = known.iter().copied().collect();
         let unknown = |(rank, list): (&Rank, &Vec<Record>)| {
             let have = known.get(rank).copied().unwrap_or(0);
@@ -132,7 +132,7 @@ mod tests {
             history.add(record(1, number, number % 100));
         }
         assert!(history.records[&Rank(1)].len() <= MOST_RECORDS);
-        let missing = history.missing(&Known::new());
+        let missing = history.missing(&KnownIntervals::new());
         let mut pages: Vec<u32> = missing.iter().flat_map(|r| &r.pages).flat_map(|run| run.iter()).collect();
         pages.sort_unstable();
         pages.dedup();

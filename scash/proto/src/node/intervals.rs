@@ -33,7 +33,7 @@ use super::history::{History, as_runs};
 use super::{Node, Output, Violation, runs};
 use crate::Rank;
 use crate::page::{Access, HomePage, List, Page};
-use crate::wire::sync::{self, Known, QueuePlace, Record};
+use crate::wire::sync::{self, KnownIntervals, QueuePlace, Record};
 use std::collections::VecDeque;
 
 /// What follows the end of an interval.
@@ -57,7 +57,7 @@ pub(super) enum After {
         /// To where.
         to: QueuePlace,
         /// What is known there.
-        known: Known,
+        known: KnownIntervals,
     },
     /// Others go on.
     Signal {

@@ -20,7 +20,7 @@ use super::intervals::After;
 use super::{Node, Output, Violation};
 use crate::Rank;
 use crate::wire::stall::{Activity, Relation};
-use crate::wire::sync::{Follower, Known, QueuePlace, SyncBody};
+use crate::wire::sync::{Follower, KnownIntervals, QueuePlace, SyncBody};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A place in a queue, at the rank whose place it is.
@@ -239,7 +239,7 @@ impl Node {
     }
 
     /// An interval was closed for this: the lock leaves, with all that its next holder does not know.
-    pub(super) fn send_grant(&mut self, lock: u32, to: QueuePlace, known: &Known) {
+    pub(super) fn send_grant(&mut self, lock: u32, to: QueuePlace, known: &KnownIntervals) {
         let records = self.sync.intervals.history.missing(known);
         self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records });
     }

@@ -5,40 +5,12 @@
 //! [served](super::served) by their managers.
 
 use super::maps::cut_out;
-use super::{MeetingStage, Node, Output, Phase, Violation};
+use super::{MeetingStage, Node, ObjectKind, Output, Phase, Violation};
 use crate::Rank;
 use crate::wire::SyncMessage;
 use crate::wire::sync::SyncBody;
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// What an object is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectKind {
-    /// Whoever has it is alone.
-    Lock,
-    /// Whoever has it to write is alone; whoever has it to read shares it with other readers.
-    RwLock,
-    /// A count, of which who takes one waits until there is one. In the beginning there are so many.
-    Semaphore(u32),
-    /// A thread that has a lock gives it back and waits for a signal.
-    Condition,
-    /// A number that only grows, and that threads wait for.
-    Flag,
-}
-
-impl ObjectKind {
-    /// Two numbers that stand for it, so that ranks can compare theirs.
-    pub(super) fn numbers(self) -> [u64; 2] {
-        match self {
-            ObjectKind::Lock => [0, 0],
-            ObjectKind::RwLock => [1, 0],
-            ObjectKind::Semaphore(count) => [2, u64::from(count)],
-            ObjectKind::Condition => [3, 0],
-            ObjectKind::Flag => [4, 0],
-        }
-    }
-}
 
 /// Which objects a job has, and messages about them that are on their way.
 ///

@@ -1,6 +1,6 @@
 //! What a node is told, and what it orders.
 
-use super::{AllocOptions, ObjectKind, Protocol};
+use super::{AllocOptions, Protocol};
 use crate::heap::OutOfSpace;
 use crate::page::Access;
 use crate::wire::reduce::{ReduceMessage, Reduction};
@@ -8,6 +8,34 @@ use crate::wire::stall::Relation;
 use crate::wire::sync::{Request, Signal, SyncMessage};
 use crate::wire::{Attendance, Control, Token};
 use crate::{Pages, Rank, Strided};
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// Whoever has it is alone.
+    Lock,
+    /// Whoever has it to write is alone; whoever has it to read shares it with other readers.
+    RwLock,
+    /// A count, of which who takes one waits until there is one. In the beginning there are so many.
+    Semaphore(u32),
+    /// A thread that has a lock gives it back and waits for a signal.
+    Condition,
+    /// A number that only grows, and that threads wait for.
+    Flag,
+}
+
+impl ObjectKind {
+    /// Two numbers that stand for it, so that ranks can compare theirs.
+    pub(super) fn numbers(self) -> [u64; 2] {
+        match self {
+            ObjectKind::Lock => [0, 0],
+            ObjectKind::RwLock => [1, 0],
+            ObjectKind::Semaphore(count) => [2, u64::from(count)],
+            ObjectKind::Condition => [3, 0],
+            ObjectKind::Flag => [4, 0],
+        }
+    }
+}
 
 /// A call that all ranks make together. Each includes a memory barrier, unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +232,7 @@ pub enum Input {
     /// A message of an [`Output::SendWrites`] was sent to that rank.
     WritesSent(Rank),
     /// A peer has sent what it wrote, in the meeting of the given number. To be heard when this was accepted.
-    Testimony(Rank, u32),
+    WriteTraces(Rank, u32),
 }
 
 /// What a node orders. Orders are to be carried out one after the other.

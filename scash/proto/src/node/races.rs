@@ -6,7 +6,7 @@
 use super::collective::union;
 use super::{Node, Output, Violation};
 use crate::races::Stamp;
-use crate::wire::sync::Known;
+use crate::wire::sync::KnownIntervals;
 use crate::wire::{News, Notice};
 use crate::{Pages, Rank};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ const SEARCHED: usize = 4096;
 
 /// An epoch's part of that.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Epoch {
+pub(super) struct RaceEpoch {
     /// The intervals so far, and what was known in each. Numbers in this list go into traces, for they can be
     /// taken in a signal handler.
     stamps: Vec<Stamp>,
@@ -30,12 +30,12 @@ pub(super) struct Epoch {
     /// Home pages with words that were ever operated on: in frames that this rank may never have touched.
     operated: BTreeSet<u32>,
     /// The vector time at its end.
-    known: Known,
+    known: KnownIntervals,
 }
 
-impl Epoch {
-    pub(super) fn new() -> Epoch {
-        Epoch { stamps: vec![Stamp { number: 1, known: Known::new() }], ..Epoch::default() }
+impl RaceEpoch {
+    pub(super) fn new() -> RaceEpoch {
+        RaceEpoch { stamps: vec![Stamp { number: 1, known: KnownIntervals::new() }], ..RaceEpoch::default() }
     }
 }
 
@@ -73,7 +73,7 @@ impl Node {
     }
 
     /// What this rank knew at the end of the epoch that is looked at.
-    pub(crate) fn known_at_end(&self) -> &Known {
+    pub(crate) fn known_at_end(&self) -> &KnownIntervals {
         &self.epoch_of_races.known
     }
 
@@ -109,7 +109,7 @@ impl Node {
     }
 
     /// A new interval begins, or more is known in it from now on.
-    pub(super) fn stamp_again(&mut self, known: Option<Known>) {
+    pub(super) fn stamp_again(&mut self, known: Option<KnownIntervals>) {
         if !self.cfg.races {
             return;
         }
@@ -161,7 +161,7 @@ impl Node {
     }
 
     /// Somebody has writes_sent.
-    pub(super) fn testimony(&mut self, from: Rank, meeting: u32) -> Result<(), Violation> {
+    pub(super) fn write_traces(&mut self, from: Rank, meeting: u32) -> Result<(), Violation> {
         self.item_for(from, meeting)?;
         self.advance()
     }
@@ -175,7 +175,7 @@ impl Node {
         let epoch = &mut self.epoch_of_races;
         let were_zeros = union(std::mem::take(&mut epoch.zeros));
         let operated = std::mem::take(&mut epoch.operated);
-        *epoch = Epoch { were_zeros, known, operated, ..Epoch::new() };
+        *epoch = RaceEpoch { were_zeros, known, operated, ..RaceEpoch::new() };
         self.out.push_back(Output::CompareWrites);
     }
 }

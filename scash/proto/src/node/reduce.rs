@@ -20,7 +20,7 @@
 
 use super::{Node, Outcome, Output, Phase, Violation};
 use crate::Rank;
-use crate::wire::reduce::{Combine, Direction, Number, ReduceMessage, Reduction};
+use crate::wire::reduce::{Combine, Direction, NumberKind, ReduceMessage, Reduction};
 use crate::wire::{Attendance, Purpose, Token};
 use std::collections::BTreeMap;
 
@@ -122,7 +122,7 @@ impl Node {
             return self.announced(Outcome::Mismatch(span));
         }
         self.begin(Reducing {
-            what: Reduction::All(Combine::Min, Number::U64),
+            what: Reduction::All(Combine::Min, NumberKind::U64),
             me: Attendance { purpose, rank: self.cfg.rank },
             count: 1,
             values: vec![word],

@@ -22,11 +22,10 @@ mod semaphore;
 
 use super::intervals::After;
 use super::maps::cut_out;
-use super::objects::ObjectKind;
-use super::{Node, Output, Violation};
+use super::{Node, ObjectKind, Output, Violation};
 use crate::Rank;
 use crate::wire::stall::{Activity, Relation};
-use crate::wire::sync::{Known, QueuePlace, Record, Request, Signal, SyncBody};
+use crate::wire::sync::{KnownIntervals, QueuePlace, Record, Request, Signal, SyncBody};
 use condition::Condition;
 use flag::Flag;
 use rwlock::RwLock;
@@ -38,7 +37,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 struct Waiter {
     place: QueuePlace,
-    known: Known,
+    known: KnownIntervals,
 }
 
 /// Manager: the state of an object.
@@ -105,7 +104,7 @@ struct Asked {
 
 /// What a thread of this rank has, and how it gives it back.
 #[derive(Clone, Debug)]
-struct Holding {
+struct HeldObject {
     object: u32,
     who: u64,
     signal: Signal,
@@ -118,7 +117,7 @@ pub(super) struct Served {
     states: BTreeMap<u32, State>,
     tickets: u32,
     asked: Vec<Asked>,
-    holding: Vec<Holding>,
+    holding: Vec<HeldObject>,
 }
 
 impl Served {
@@ -158,7 +157,7 @@ impl Served {
 impl Node {
     /// What a thread of this rank has of a reader–writer lock, as the signal that gives it back.
     pub fn holding(&self, object: u32, who: u64) -> Option<Signal> {
-        let held = |h: &&Holding| (h.object, h.who) == (object, who);
+        let held = |h: &&HeldObject| (h.object, h.who) == (object, who);
         self.sync.served.holding.iter().find(held).map(|h| h.signal)
     }
 
@@ -291,7 +290,7 @@ impl Node {
         let asked = &mut self.sync.served.asked;
         let at = asked.iter().position(|a| (a.object, a.ticket) == (object, ticket))?;
         let Asked { who, back, .. } = asked.swap_remove(at);
-        self.sync.served.holding.extend(back.map(|signal| Holding { object, who, signal }));
+        self.sync.served.holding.extend(back.map(|signal| HeldObject { object, who, signal }));
         self.out.push_back(Output::Acquired { object, who });
         Some(())
     }
@@ -333,7 +332,7 @@ mod tests {
     use super::*;
 
     pub(super) fn waiter(rank: u32) -> Waiter {
-        Waiter { place: QueuePlace { rank: Rank(rank), ticket: 0 }, known: Known::new() }
+        Waiter { place: QueuePlace { rank: Rank(rank), ticket: 0 }, known: KnownIntervals::new() }
     }
 
     pub(super) fn ranks(waiters: &[Waiter]) -> Vec<u32> {

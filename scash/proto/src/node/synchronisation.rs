@@ -2,7 +2,7 @@
 
 use super::InUse;
 use super::atomics::Operated;
-use super::conditions::Wait;
+use super::conditions::ConditionWait;
 use super::intervals::Intervals;
 use super::locks::Locks;
 use super::objects::Objects;
@@ -16,7 +16,7 @@ pub(super) struct Synchronisation {
     pub(super) locks: Locks,
     pub(super) served: Served,
     /// Threads of this rank that wait for conditions.
-    pub(super) waits: Vec<Wait>,
+    pub(super) waits: Vec<ConditionWait>,
     pub(super) intervals: Intervals,
     /// Of what is to be destroyed, what a thread of this rank uses that the node does not know of.
     pub(super) used: Option<InUse>,

@@ -10,7 +10,7 @@ mod lies;
 mod lies_of_locks;
 mod migrate;
 mod reduce;
-mod sharing;
+mod shared_frames;
 
 use super::*;
 use crate::PAGE_SIZE;

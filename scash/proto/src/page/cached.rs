@@ -1,7 +1,7 @@
 //! Pages whose home is another rank.
 
 use super::word::{Word, flag as common};
-use super::{Access, Ended};
+use super::{Access, BarrierEnd};
 
 /// Facts of copies.
 pub(super) mod flag {
@@ -388,8 +388,8 @@ impl CachedPage {
     /// The barrier ends: leases and stale copies end, what was written is protected again, subscriptions
     /// begin.
     #[inline]
-    pub(crate) fn end_interval(&mut self) -> Ended {
-        let mut ended = Ended { drop_twin: self.has_twin(), ..Ended::default() };
+    pub(crate) fn end_interval(&mut self) -> BarrierEnd {
+        let mut ended = BarrierEnd { drop_twin: self.has_twin(), ..BarrierEnd::default() };
         if self.0.has(common::STALE) || self.is_leased() {
             ended.gone = true;
             ended.unmap = self.access() != Access::None;

@@ -1,7 +1,7 @@
 //! Pages whose home is this rank.
 
 use super::word::{Word, flag as common};
-use super::{Access, Ended};
+use super::{Access, BarrierEnd};
 use crate::copyset::CopyMode;
 
 /// Barriers in which a tracked page was found written, until it is predicted to be.
@@ -275,8 +275,9 @@ impl HomePage {
     /// The barrier ends: what was written is protected again, and what had been a copy of a page that moved
     /// here goes out of view.
     #[inline]
-    pub(crate) fn end_interval(&mut self) -> Ended {
-        let mut ended = Ended { drop_twin: self.has_twin() && !self.is_predicted(), ..Ended::default() };
+    pub(crate) fn end_interval(&mut self) -> BarrierEnd {
+        let mut ended =
+            BarrierEnd { drop_twin: self.has_twin() && !self.is_predicted(), ..BarrierEnd::default() };
         if ended.drop_twin {
             self.0.clear(common::TWIN);
         }

@@ -2,7 +2,7 @@
 
 use super::cached::{self, Hold};
 use super::word::{Role, Word, flag};
-use super::{Access, CachedPage, Ended, Gone, HomePage, Page, home};
+use super::{Access, BarrierEnd, CachedPage, Gone, HomePage, Page, home};
 use crate::Rank;
 
 /// A page of nobody, as far as this rank has had to do with it. It may be read, as zeros, as a lease. (A page
@@ -24,11 +24,11 @@ impl UnclaimedPage {
     }
 
     /// The barrier ends, and with it what was read.
-    fn end_interval(&mut self) -> Ended {
+    fn end_interval(&mut self) -> BarrierEnd {
         let unmap = self.access() != Access::None;
         self.0.set_access(Access::None);
         cached::set_hold(&mut self.0, Hold::Nothing);
-        Ended { gone: unmap, unmap, ..Ended::default() }
+        BarrierEnd { gone: unmap, unmap, ..BarrierEnd::default() }
     }
 
     /// First touch: this rank is its home, and tells at the next barrier.
@@ -108,7 +108,7 @@ impl Page {
 
     /// The end of a barrier.
     #[inline]
-    pub(crate) fn end_interval(&mut self) -> Ended {
+    pub(crate) fn end_interval(&mut self) -> BarrierEnd {
         match self {
             Page::Unclaimed(page) => page.end_interval(),
             Page::Home(page) => page.end_interval(),

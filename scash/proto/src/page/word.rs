@@ -1,6 +1,5 @@
 //! The bits of a page's word, and the facts that every page has.
 
-use super::{CachedPage, HomePage, UnclaimedPage};
 use crate::Rank;
 
 /// What the application may do with a page now.
@@ -55,27 +54,7 @@ pub(super) enum Role {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Word(pub(super) u64);
 
-/// What this rank is to a page, with the facts that go with it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Page {
-    /// This rank has not met a home of it.
-    Unclaimed(UnclaimedPage),
-    /// This rank is its home.
-    Home(HomePage),
-    /// Another rank is.
-    Copy(CachedPage),
-}
-
 impl Word {
-    /// The page's state.
-    pub(crate) fn page(self) -> Page {
-        match self.role() {
-            Role::Unclaimed => Page::Unclaimed(UnclaimedPage(self)),
-            Role::Home => Page::Home(HomePage(self)),
-            Role::Copy => Page::Copy(CachedPage(self)),
-        }
-    }
-
     /// Nothing is known of the page.
     pub(crate) fn is_blank(self) -> bool {
         self.0 == 0
@@ -166,60 +145,3 @@ impl Word {
         names.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, " {name}"))
     }
 }
-
-impl std::fmt::Debug for Word {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "access {:?}", self.access())?;
-        let names = [
-            (flag::LISTED, "listed"),
-            (flag::OPEN, "open"),
-            (flag::LEASED, "on the list of leases"),
-            (flag::FETCHING, "fetching"),
-            (flag::TWIN, "twin"),
-            (flag::DIRTY, "dirty"),
-            (flag::STALE, "stale"),
-        ];
-        self.name(f, &names)?;
-        match self.page() {
-            Page::Unclaimed(page) => page.describe(f),
-            Page::Home(page) => page.describe(f),
-            Page::Copy(page) => page.describe(f),
-        }
-    }
-}
-
-impl From<Page> for Word {
-    fn from(page: Page) -> Word {
-        match page {
-            Page::Unclaimed(page) => page.0,
-            Page::Home(page) => page.0,
-            Page::Copy(page) => page.0,
-        }
-    }
-}
-
-/// Lets a page of a role be read as any page's word is.
-macro_rules! a_word {
-    ($($role:ident),*) => { $(
-        impl std::ops::Deref for $role {
-            type Target = Word;
-            fn deref(&self) -> &Word {
-                &self.0
-            }
-        }
-
-        impl From<$role> for Word {
-            fn from(page: $role) -> Word {
-                page.0
-            }
-        }
-
-        impl std::fmt::Debug for $role {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    )* };
-}
-
-a_word!(UnclaimedPage, HomePage, CachedPage);

@@ -3,7 +3,7 @@
 use super::log::Trace;
 use super::{Race, Writer};
 use crate::diff::{Changes, PageBytes};
-use crate::wire::sync::Known;
+use crate::wire::sync::KnownIntervals;
 use crate::{PAGE_SIZE, Rank};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ pub(super) struct Writes<'a> {
 }
 
 /// Everything that is known of one page at the end of an epoch.
-pub(super) struct Case<'a> {
+pub(super) struct PageWrites<'a> {
     /// The page's home, which compares.
     pub(super) home: Rank,
     /// The last interval of each other rank that the home has heard of.
-    pub(super) known: &'a Known,
+    pub(super) known: &'a KnownIntervals,
     /// What the page held when the epoch began.
     pub(super) base: Option<&'a PageBytes>,
     /// What it holds after all merges and puts.
@@ -36,7 +36,7 @@ pub(super) struct Case<'a> {
     pub(super) writes: Vec<Writes<'a>>,
 }
 
-/// The two that race for a byte: a number in [`Case::writes`] each, `None` for the home.
+/// The two that race for a byte: a number in [`PageWrites::writes`] each, `None` for the home.
 type Pair = (Option<usize>, usize);
 
 impl<'a> Writes<'a> {
@@ -60,7 +60,7 @@ impl<'a> Writes<'a> {
     }
 
     /// Whether a rank with that vector time has heard of it.
-    fn is_known(&self, known: &Known) -> bool {
+    fn is_known(&self, known: &KnownIntervals) -> bool {
         known.iter().any(|&(rank, number)| rank == self.rank() && number >= self.trace.number)
     }
 
@@ -83,7 +83,7 @@ fn spread(changes: &Changes, mut values: &[u8]) -> Box<PageBytes> {
     page
 }
 
-impl Case<'_> {
+impl PageWrites<'_> {
     /// The races for bytes of the page. `own` says where the home wrote it.
     pub(super) fn compare_writes(&self, page: u32, own: impl Fn() -> String) -> Vec<Race> {
         let mut places: BTreeMap<Pair, Vec<usize>> = BTreeMap::new();

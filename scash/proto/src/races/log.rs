@@ -1,9 +1,9 @@
 //! Traces of writes: in a rank's log, and on their way to the pages' homes.
 //!
 //! ```text
-//! log        { u32 page | u32 stamp | u64 site | u8 put | u16 length | diff | old | if put: met } …
-//! testimony  u32 meeting | u8 lost
-//!            | { u32 page | u8 put | number | known | site in words | diff | old | if put: met } …
+//! log           { u32 page | u32 stamp | u64 site | u8 put | u16 length | diff | old | if put: met } …
+//! write traces  u32 meeting | u8 lost
+//!               | { u32 page | u8 put | number | known | site in words | diff | old | if put: met } …
 //! ```
 //!
 //! The diff says which bytes are meant and what they are now, `old` and `met` what these bytes were in the
@@ -12,7 +12,7 @@
 use super::Change;
 use crate::codec::{Malformed, Reader, Why, Writer};
 use crate::diff::{Changes, Diff, DiffError, ENCODE_ROOM, PageBytes};
-use crate::wire::sync::{self, Known};
+use crate::wire::sync::{self, KnownIntervals};
 use crate::{Node, PAGE_SIZE, Rank};
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Trace {
     /// The interval's number.
     pub(super) number: u32,
     /// The last interval of each other rank that came before it.
-    pub(super) known: Known,
+    pub(super) known: KnownIntervals,
     /// Where in the program; empty: not known.
     pub(super) site: String,
     /// Which bytes.
@@ -45,7 +45,7 @@ pub(super) struct Trace {
 
 /// A message with traces.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Testimony {
+pub struct WriteTraces {
     /// Number of the meeting.
     pub meeting: u32,
     /// Its sender has lost traces of this epoch.
@@ -107,7 +107,7 @@ impl Log {
     }
 
     /// What the rank has to say, by receiver. After that the log is empty.
-    pub(super) fn testimonies(
+    pub(super) fn write_traces(
         &mut self,
         node: &Node,
         mut words: impl FnMut(u64) -> String,
@@ -187,9 +187,9 @@ impl<'a> Entry<'a> {
     }
 }
 
-impl Testimony {
+impl WriteTraces {
     /// Reads a message of a rank about pages of a region that has so many.
-    pub fn decode(from: Rank, pages: u32, bytes: &[u8]) -> Result<Testimony, DiffError> {
+    pub fn decode(from: Rank, pages: u32, bytes: &[u8]) -> Result<WriteTraces, DiffError> {
         let mut r = Reader::new(bytes);
         let (meeting, lost) = (r.u32()?, r.u8()? != 0);
         let mut traces = Vec::new();
@@ -202,7 +202,7 @@ impl Testimony {
             }
             traces.push((page, Trace::read(from, &mut r)?));
         }
-        Ok(Testimony { meeting, lost, traces })
+        Ok(WriteTraces { meeting, lost, traces })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Traces on their way, and cases to compare. (Whole jobs, with and without races, are for the simulator.)
 
-use super::log::{Testimony, Trace};
+use super::log::{Trace, WriteTraces};
 use super::*;
 use crate::node::{Collective, Config, Input, Output};
 
@@ -27,9 +27,9 @@ fn filled(value: u8) -> PageBytes {
 
 /// The ranks that race for byte 100. What the home held at the beginning, and holds at the end, is the same
 /// for all bytes.
-fn races(traces: &[Trace], base: Option<u8>, after: Option<u8>, known: &Known) -> Vec<[u32; 2]> {
+fn races(traces: &[Trace], base: Option<u8>, after: Option<u8>, known: &KnownIntervals) -> Vec<[u32; 2]> {
     let (base, after) = (base.map(filled), after.map(filled));
-    let case = Case {
+    let case = PageWrites {
         home: HOME,
         known,
         base: base.as_ref(),
@@ -44,7 +44,7 @@ fn races(traces: &[Trace], base: Option<u8>, after: Option<u8>, known: &Known) -
 
 #[test]
 fn two_ranks_race_unless_one_has_heard_of_the_other_or_both_write_the_same() {
-    let none = Known::new();
+    let none = KnownIntervals::new();
     let first = trace(1, 3, &[], [0, 5], None);
     let compare = |second| races(&[first.clone(), second], None, None, &none);
     assert_eq!(compare(trace(2, 1, &[], [0, 6], None)), [[1, 2]]);
@@ -56,7 +56,7 @@ fn two_ranks_race_unless_one_has_heard_of_the_other_or_both_write_the_same() {
 
 #[test]
 fn a_home_is_found_by_what_it_left_before_beside_or_after_the_write_of_another() {
-    let none = Known::new();
+    let none = KnownIntervals::new();
     let nobody = [[0u32; 2]; 0];
     let sent = [trace(1, 1, &[], [9, 5], None)];
     assert_eq!(races(&sent, Some(0), None, &none), [[0, 1]], "the copy had the home's byte already");
@@ -73,7 +73,7 @@ fn a_home_is_found_by_what_it_left_before_beside_or_after_the_write_of_another()
 #[test]
 fn what_the_next_epoch_left_in_a_base_accuses_nobody() {
     let writes = [trace(1, 1, &[], [9, 5], None)];
-    assert_eq!(races(&writes, Some(5), None, &Known::new()), [[0u32; 2]; 0]);
+    assert_eq!(races(&writes, Some(5), None, &KnownIntervals::new()), [[0u32; 2]; 0]);
 }
 
 fn node(rank: u32) -> Node {
@@ -111,13 +111,13 @@ fn a_testimony_comes_as_it_was_sent_and_no_part_of_it_is_taken_for_the_whole() {
     let said = said(1 << 20, 2);
     let [(to, bytes)] = &said[..] else { panic!("{} messages", said.len()) };
     assert_eq!(*to, HOME);
-    let heard = Testimony::decode(Rank(1), 8, bytes).unwrap();
+    let heard = WriteTraces::decode(Rank(1), 8, bytes).unwrap();
     assert!(!heard.lost && heard.traces.len() == 2);
     let (page, trace) = &heard.traces[1];
     assert_eq!((*page, trace.rank, trace.number, trace.site.as_str()), (1, Rank(1), 1, "site 17"));
     assert_eq!((trace.new.clone(), trace.old.clone()), (vec![3; 512], vec![0; 512]));
-    assert!(Testimony::decode(Rank(1), 1, bytes).is_err(), "a page outside of the region");
-    let whole = |n: usize| Testimony::decode(Rank(1), 8, &bytes[..n]).is_ok_and(|t| t.traces.len() == 2);
+    assert!(WriteTraces::decode(Rank(1), 1, bytes).is_err(), "a page outside of the region");
+    let whole = |n: usize| WriteTraces::decode(Rank(1), 8, &bytes[..n]).is_ok_and(|t| t.traces.len() == 2);
     let every = if cfg!(miri) { 97 } else { 1 };
     assert!((0..bytes.len()).step_by(every).all(|n| !whole(n)));
 }
@@ -127,7 +127,7 @@ fn what_there_is_no_room_for_is_told_to_be_lost() {
     let said = said(40_000, 100);
     assert!(!said.is_empty());
     for (_, bytes) in said {
-        let heard = Testimony::decode(Rank(1), 8, &bytes).unwrap();
+        let heard = WriteTraces::decode(Rank(1), 8, &bytes).unwrap();
         assert!(heard.lost && heard.traces.len() < 100);
     }
 }

@@ -26,7 +26,7 @@ pub enum Combine {
 
 /// What values are. Each takes 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Number {
+pub enum NumberKind {
     /// Whole numbers without a sign.
     U64,
     /// Whole numbers with a sign.
@@ -39,7 +39,7 @@ pub enum Number {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// All ranks' values become one, element by element.
-    All(Combine, Number),
+    All(Combine, NumberKind),
     /// All get the values of one rank; those of the others are not looked at.
     From(Rank),
 }
@@ -61,12 +61,12 @@ impl Reduction {
         match (combine, number) {
             (Combine::And, _) => a & b,
             (Combine::Or, _) => a | b,
-            (Combine::Sum, Number::U64 | Number::I64) => a.wrapping_add(b),
-            (Combine::Min, Number::U64) => a.min(b),
-            (Combine::Max, Number::U64) => a.max(b),
-            (Combine::Min, Number::I64) => a.cast_signed().min(b.cast_signed()).cast_unsigned(),
-            (Combine::Max, Number::I64) => a.cast_signed().max(b.cast_signed()).cast_unsigned(),
-            (_, Number::F64) => {
+            (Combine::Sum, NumberKind::U64 | NumberKind::I64) => a.wrapping_add(b),
+            (Combine::Min, NumberKind::U64) => a.min(b),
+            (Combine::Max, NumberKind::U64) => a.max(b),
+            (Combine::Min, NumberKind::I64) => a.cast_signed().min(b.cast_signed()).cast_unsigned(),
+            (Combine::Max, NumberKind::I64) => a.cast_signed().max(b.cast_signed()).cast_unsigned(),
+            (_, NumberKind::F64) => {
                 let (a, b) = (f64::from_bits(a), f64::from_bits(b));
                 let second = match combine {
                     Combine::Min => b < a || a.is_nan(),
@@ -165,15 +165,15 @@ mod tests {
     fn values_are_combined_as_what_they_are() {
         let all = |combine, number, a, b| Reduction::All(combine, number).combine(a, b);
         let float =
-            |combine, a: f64, b: f64| f64::from_bits(all(combine, Number::F64, a.to_bits(), b.to_bits()));
+            |combine, a: f64, b: f64| f64::from_bits(all(combine, NumberKind::F64, a.to_bits(), b.to_bits()));
         let minus = u64::MAX;
-        assert_eq!(all(Combine::Sum, Number::I64, minus, 1), 0);
-        assert_eq!(all(Combine::Min, Number::I64, minus, 1), minus);
-        assert_eq!(all(Combine::Max, Number::I64, minus, 1), 1);
-        assert_eq!(all(Combine::Min, Number::U64, minus, 1), 1);
-        assert_eq!(all(Combine::Max, Number::U64, minus, 1), minus);
-        assert_eq!(all(Combine::And, Number::U64, 6, 3), 2);
-        assert_eq!(all(Combine::Or, Number::I64, 6, 3), 7);
+        assert_eq!(all(Combine::Sum, NumberKind::I64, minus, 1), 0);
+        assert_eq!(all(Combine::Min, NumberKind::I64, minus, 1), minus);
+        assert_eq!(all(Combine::Max, NumberKind::I64, minus, 1), 1);
+        assert_eq!(all(Combine::Min, NumberKind::U64, minus, 1), 1);
+        assert_eq!(all(Combine::Max, NumberKind::U64, minus, 1), minus);
+        assert_eq!(all(Combine::And, NumberKind::U64, 6, 3), 2);
+        assert_eq!(all(Combine::Or, NumberKind::I64, 6, 3), 7);
         assert_eq!(float(Combine::Sum, 0.5, 0.25), 0.75);
         assert_eq!((float(Combine::Min, -1.0, 2.0), float(Combine::Max, -1.0, 2.0)), (-1.0, 2.0));
         assert_eq!((float(Combine::Min, f64::NAN, 2.0), float(Combine::Max, 2.0, f64::NAN)), (2.0, 2.0));

@@ -37,14 +37,14 @@ pub struct Follower {
     /// The place.
     pub place: QueuePlace,
     /// What its rank knows.
-    pub known: Known,
+    pub known: KnownIntervals,
     /// Waits for the lock. If not, it wants the lock now or never.
     pub patient: bool,
 }
 
 /// How much of each rank's writing is known: a vector time, without its zeros. It begins anew at each memory
 /// barrier.
-pub type Known = Vec<(Rank, u32)>;
+pub type KnownIntervals = Vec<(Rank, u32)>;
 
 /// What a rank wrote in one interval (or in a few that were joined): a write notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub enum SyncBody {
         /// The number of its place.
         ticket: u32,
         /// What it knows.
-        known: Known,
+        known: KnownIntervals,
         /// Waits for the lock. If not, it wants the lock now or never.
         patient: bool,
     },
@@ -110,7 +110,7 @@ pub enum SyncBody {
         /// For what.
         request: Request,
         /// What its rank knows.
-        known: Known,
+        known: KnownIntervals,
     },
     /// The receiver's request for a signal is in the queue.
     Queued {
@@ -135,7 +135,7 @@ fn place(r: &mut Reader<'_>) -> Result<QueuePlace, Malformed> {
     Ok(QueuePlace { rank: rank(r)?, ticket: r.varint_u32()? })
 }
 
-pub(crate) fn put_known(w: &mut Writer<'_>, known: &Known) {
+pub(crate) fn put_known(w: &mut Writer<'_>, known: &KnownIntervals) {
     w.varint(known.len() as u64);
     for &(rank, number) in known {
         put_rank(w, rank);
@@ -143,7 +143,7 @@ pub(crate) fn put_known(w: &mut Writer<'_>, known: &Known) {
     }
 }
 
-pub(crate) fn known(r: &mut Reader<'_>) -> Result<Known, Malformed> {
+pub(crate) fn known(r: &mut Reader<'_>) -> Result<KnownIntervals, Malformed> {
     list(r, 2, |r| Ok((rank(r)?, r.varint_u32()?)))
 }
 

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::Duration;
 
-const BARRIER: Call = Call::Collective(Collective::Barrier);
+const BARRIER: TeamCall = TeamCall::Collective(Collective::Barrier);
 
 /// What each of some threads gets of its work in a team.
 fn of_threads<T: Send>(threads: usize, work: impl Fn(&Team, usize) -> T + Sync) -> Vec<T> {
@@ -50,10 +50,10 @@ fn an_error_of_a_call_is_told_to_all_and_the_next_call_is_another_one() {
 #[test]
 fn threads_that_make_different_calls_are_both_told_so() {
     let told = of_threads(2, |team, thread| {
-        let call = [BARRIER, Call::Collective(Collective::Free(7))][thread];
+        let call = [BARRIER, TeamCall::Collective(Collective::Free(7))][thread];
         let error = team.meet(call, || Ok(Outcome::Done)).unwrap_err();
         assert!(matches!(error, Error::Mismatch(_)), "{error}");
-        team.leave(thread, End::Failed);
+        team.leave(thread, WorkEnd::Failed);
         error.to_string()
     });
     for error in told {
@@ -63,7 +63,9 @@ fn threads_that_make_different_calls_are_both_told_so() {
 
 #[test]
 fn who_waits_for_a_thread_that_leaves_is_told_how_it_left() {
-    for (end, how) in [(End::Done, "done its work"), (End::Failed, "failed"), (End::Panicked, "panicked")] {
+    for (end, how) in
+        [(WorkEnd::Done, "done its work"), (WorkEnd::Failed, "failed"), (WorkEnd::Panicked, "panicked")]
+    {
         let told = of_threads(3, |team, thread| {
             if thread == 1 {
                 // Late enough that others sleep by now.
@@ -72,9 +74,9 @@ fn who_waits_for_a_thread_that_leaves_is_told_how_it_left() {
                 return None;
             }
             let error = team.meet(BARRIER, || Ok(Outcome::Done)).unwrap_err();
-            team.leave(thread, End::Failed);
+            team.leave(thread, WorkEnd::Failed);
             let first = team.first_to_fail().unwrap();
-            assert_eq!(end == End::Failed, first == 1);
+            assert_eq!(end == WorkEnd::Failed, first == 1);
             Some(error.to_string())
         });
         for error in told.into_iter().flatten() {
@@ -87,9 +89,9 @@ fn who_waits_for_a_thread_that_leaves_is_told_how_it_left() {
 fn what_threads_bring_is_combined_in_their_order() {
     let values = [1e16, 1.0, -1e16];
     let told = of_threads(3, |team, thread| {
-        let call = Call::Reduce(Combine::Sum, Number::F64, 1);
+        let call = TeamCall::Reduce(Combine::Sum, NumberKind::F64, 1);
         let brought = vec![f64::to_bits(values[thread])];
-        let run = |all: &[Vec<u64>]| Ok(Outcome::Reduced(combine(Combine::Sum, Number::F64, all)));
+        let run = |all: &[Vec<u64>]| Ok(Outcome::Reduced(combine(Combine::Sum, NumberKind::F64, all)));
         match team.meet_with(call, thread, brought, run) {
             Ok(Outcome::Reduced(sum)) => f64::from_bits(sum[0]),
             other => panic!("{other:?}"),

@@ -18,7 +18,7 @@ const RECORDS: usize = 4096;
 
 /// What every record starts with.
 #[repr(C)]
-struct Head {
+struct RecordHead {
     magic: u32,
     size: u32,
 }
@@ -38,16 +38,16 @@ fn syndrome(context: &libc::ucontext_t) -> Option<u64> {
     let end = size_of::<libc::mcontext_t>();
     let area = (&raw const context.uc_mcontext).cast::<u8>().wrapping_add(end - RECORDS);
     let mut at = 0;
-    while at + size_of::<Head>() + size_of::<u64>() <= RECORDS {
+    while at + size_of::<RecordHead>() + size_of::<u64>() <= RECORDS {
         // SAFETY: `at` is inside the record area of a frame that the kernel wrote, and a multiple of 8
         // (checked below).
-        let head = unsafe { area.add(at).cast::<Head>().read() };
+        let head = unsafe { area.add(at).cast::<RecordHead>().read() };
         let size = head.size as usize;
         if head.magic == ESR_MAGIC {
             // SAFETY: the bound of the loop leaves room for the word behind the head.
-            return Some(unsafe { area.add(at + size_of::<Head>()).cast::<u64>().read() });
+            return Some(unsafe { area.add(at + size_of::<RecordHead>()).cast::<u64>().read() });
         }
-        if head.magic == 0 || size < size_of::<Head>() || !size.is_multiple_of(8) {
+        if head.magic == 0 || size < size_of::<RecordHead>() || !size.is_multiple_of(8) {
             return None;
         }
         at += size;

@@ -17,14 +17,15 @@ fn probe(uffd: Option<&str>, mprotect: Option<&str>) -> Probe {
 
 #[test]
 fn the_best_engine_that_works_is_chosen() {
-    assert_eq!(decide(None, &probe(None, None)).unwrap(), Kind::Uffd);
-    assert_eq!(decide(None, &probe(Some("no"), None)).unwrap(), Kind::Mprotect);
-    assert_eq!(decide(Some(Kind::Mprotect), &probe(None, None)).unwrap(), Kind::Mprotect);
+    assert_eq!(decide(None, &probe(None, None)).unwrap(), EngineKind::Uffd);
+    assert_eq!(decide(None, &probe(Some("no"), None)).unwrap(), EngineKind::Mprotect);
+    assert_eq!(decide(Some(EngineKind::Mprotect), &probe(None, None)).unwrap(), EngineKind::Mprotect);
 }
 
 #[test]
 fn an_engine_that_was_asked_for_and_is_missing_is_an_error_with_the_reason() {
-    let error = decide(Some(Kind::Uffd), &probe(Some("the moon is full"), None)).unwrap_err().to_string();
+    let error =
+        decide(Some(EngineKind::Uffd), &probe(Some("the moon is full"), None)).unwrap_err().to_string();
     assert!(error.contains("uffd") && error.contains("the moon is full"), "{error}");
     let error = decide(None, &probe(Some("this"), Some("that"))).unwrap_err().to_string();
     assert!(error.contains("this") && error.contains("that"), "{error}");
@@ -39,7 +40,7 @@ fn an_unknown_name_lists_the_names() {
 #[test]
 fn mprotect_works_everywhere() {
     assert_eq!(Probe::run().mprotect.missing, None);
-    assert_eq!(choose(Some("mprotect")).unwrap(), Kind::Mprotect);
+    assert_eq!(choose(Some("mprotect")).unwrap(), EngineKind::Mprotect);
 }
 
 #[test]
@@ -53,7 +54,7 @@ fn what_the_kernel_has_works_when_tried() {
             Some(part) => eprintln!("skipped: {part}"),
         }
     }
-    assert_eq!(choose(None).unwrap() == Kind::Uffd, probe.uffd.is_there());
+    assert_eq!(choose(None).unwrap() == EngineKind::Uffd, probe.uffd.is_there());
     assert_eq!(choose(Some("")).unwrap(), choose(None).unwrap());
 }
 

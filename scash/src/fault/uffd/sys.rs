@@ -101,11 +101,11 @@ const _: () = assert!(size_of::<UffdioWriteprotect>() == 24);
 /// One userfaultfd. Ranges that are registered with it fault until their pages are filled; dropping it ends
 /// that.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct Userfaultfd {
     file: OwnedFd,
 }
 
-impl Context {
+impl Userfaultfd {
     /// A context with these features, for faults of user-mode code: that needs no privilege.
     pub(crate) fn new(features: u64) -> io::Result<Self> {
         let context = Self { file: out_of_the_way(open()?) };

@@ -3,13 +3,13 @@
 //!
 //! A copy is a file in memory which the agent of its host keeps, as it keeps the stores of its own ranks. A
 //! rank of that host has it as a segment of its endpoint, so the owner writes it by put and fence, and nobody
-//! there is asked ([`scash_ft::store::Piece`]).
+//! there is asked ([`scash_ft::store::FileRange`]).
 
 use crate::error::{Error, Result, join};
 use scash_comm::descriptors::out_of_the_way;
 use scash_comm::{Endpoint, Exchange, LocalSegment, PutRange, SegmentId, SharedMemory};
 use scash_ft::commit::MOST_HOLDERS;
-use scash_ft::store::{Held, Piece, RankStore, vars};
+use scash_ft::store::{FileRange, HeldCopy, RankStore, vars};
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -18,18 +18,18 @@ const AT_ONCE: usize = 4 << 20;
 
 /// See [the module](self).
 #[derive(Debug, Default)]
-pub(crate) struct Copies {
+pub(crate) struct StoreCopies {
     /// Those of others. They stay mapped as long as the endpoint is there.
-    _held: Vec<Held>,
+    _held: Vec<HeldCopy>,
     /// What is registered in their place where other ranks hold more: as long, and without memory.
     _nothing: Vec<SharedMemory>,
     /// Where copies of this rank's store are.
-    holders: Vec<Holder>,
+    holders: Vec<CopyHolder>,
 }
 
 /// A rank of another host that holds a copy.
 #[derive(Clone, Copy, Debug)]
-struct Holder {
+struct CopyHolder {
     rank: u32,
     segment: SegmentId,
 }
@@ -40,7 +40,7 @@ struct Charge {
     file: OwnedFd,
 }
 
-impl Copies {
+impl StoreCopies {
     /// Registers the copies that this rank holds, and learns which ranks hold its own. Collective.
     ///
     /// # Errors
@@ -51,13 +51,13 @@ impl Copies {
         endpoint: &dyn Endpoint,
         store: &RankStore,
         var: &dyn Fn(&str) -> Option<OsString>,
-    ) -> Result<Copies> {
+    ) -> Result<StoreCopies> {
         let len = usize::try_from(store.len()).unwrap_or(usize::MAX);
         let mut mine = store.len().to_le_bytes().to_vec();
         let mut held = Vec::new();
         for Charge { owner, file } in charges(&var(vars::HELD).unwrap_or_default())? {
             mine.extend(owner.to_le_bytes());
-            let copy = Held::open(file);
+            let copy = HeldCopy::open(file);
             let copy = copy.map_err(|e| Error::Join(format!("the copy of rank {owner}'s store: {e}")))?;
             if copy.len() != len {
                 return Err(Error::Join(format!("the copy of rank {owner}'s store has another length")));
@@ -66,7 +66,7 @@ impl Copies {
         }
         let told = exchange.all_gather(&mine, &[]).map_err(join)?;
         let owners = owners(&told, endpoint.size(), store.len())?;
-        let mut copies = Copies { _held: Vec::new(), _nothing: Vec::new(), holders: Vec::new() };
+        let mut copies = StoreCopies { _held: Vec::new(), _nothing: Vec::new(), holders: Vec::new() };
         for number in 0..owners.iter().map(Vec::len).max().unwrap_or(0) {
             let memory = match held.get(number) {
                 Some(held) => LocalSegment { base: held.base(), len, fd: held.file().as_raw_fd() },
@@ -79,7 +79,7 @@ impl Copies {
             // references to them.
             let segment = unsafe { endpoint.register(exchange, memory) }.map_err(join)?;
             let holds = |(_, owners): &(u32, &Vec<u32>)| owners.get(number) == Some(&endpoint.rank());
-            let holders = (0..).zip(&owners).filter(holds).map(|(rank, _)| Holder { rank, segment });
+            let holders = (0..).zip(&owners).filter(holds).map(|(rank, _)| CopyHolder { rank, segment });
             copies.holders.extend(holders);
         }
         copies._held = held;
@@ -123,19 +123,19 @@ impl Copies {
 
     /// Waits until all has arrived that was sent.
     pub(super) fn fence(&self, endpoint: &dyn Endpoint, holder: u8) -> Result<()> {
-        let Holder { rank, .. } = self.holder(holder)?;
+        let CopyHolder { rank, .. } = self.holder(holder)?;
         endpoint.flush()?;
         Ok(endpoint.fence(rank)?)
     }
 
-    fn put(&self, endpoint: &dyn Endpoint, holder: u8, piece: Piece) -> Result<()> {
-        let Holder { rank, segment } = self.holder(holder)?;
-        let Piece { offset, bytes, len } = piece;
+    fn put(&self, endpoint: &dyn Endpoint, holder: u8, piece: FileRange) -> Result<()> {
+        let CopyHolder { rank, segment } = self.holder(holder)?;
+        let FileRange { offset, bytes, len } = piece;
         // SAFETY: the bytes are those of the store, which changes only when what is staged has arrived.
         Ok(unsafe { endpoint.put(rank, segment, &[PutRange { offset, len, src: bytes }]) }?)
     }
 
-    fn holder(&self, number: u8) -> Result<Holder> {
+    fn holder(&self, number: u8) -> Result<CopyHolder> {
         let holder = number.checked_sub(1).and_then(|index| self.holders.get(usize::from(index)));
         holder.copied().ok_or_else(|| Error::Broken(format!("the store has no holder {number}")))
     }

@@ -54,15 +54,15 @@ impl fmt::Display for CheckpointStats {
 
 /// When a checkpoint began, and its newest part.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watch {
+pub(super) struct CheckpointTimer {
     began: Instant,
     last: Instant,
 }
 
-impl Watch {
-    pub(super) fn start() -> Watch {
+impl CheckpointTimer {
+    pub(super) fn start() -> CheckpointTimer {
         let now = Instant::now();
-        Watch { began: now, last: now }
+        CheckpointTimer { began: now, last: now }
     }
 
     /// Since the last time that this was asked.

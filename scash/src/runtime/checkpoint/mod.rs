@@ -9,15 +9,15 @@
 //! | [`restart`] | how long a restart took |
 //! | [`revive`] | a runtime for the process that has come back |
 
-mod copies;
+pub(crate) mod copies;
 mod counts;
 mod files;
 mod restart;
 mod revive;
 
-pub(crate) use copies::Copies;
+use copies::StoreCopies;
 pub use counts::CheckpointStats;
-use counts::Watch;
+use counts::CheckpointTimer;
 pub use restart::RestartTime;
 
 use super::core::Core;
@@ -33,9 +33,9 @@ use scash_comm::Stillness;
 use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way, remember};
 use scash_comm::say::say;
 use scash_ft::commit::{Commit, Input, Output};
-use scash_ft::image::{self, Own, Prepared, Refusal, STORE_AT, Took, Tracking};
+use scash_ft::image::{self, Own, PreparedImage, Refusal, STORE_AT, Took, Tracking};
 use scash_ft::inject::Point;
-use scash_ft::interval::{DEFAULT_MTBF, Interval, Policy, parse_mtbf};
+use scash_ft::interval::{DEFAULT_MTBF, Interval, IntervalPolicy, parse_mtbf};
 use scash_ft::store::{AN_EPOCH, Key, RankStore, Staged, Unsaved, vars};
 use scash_ft::{Base, Epoch, Incarnation};
 use scash_mp::Paused;
@@ -62,7 +62,7 @@ pub(crate) struct Checkpoints {
     copies_are_whole: bool,
     commit: Commit,
     tracking: Tracking,
-    given: Given,
+    given: LauncherStores,
     /// How much the rank had printed when its threads were stopped.
     printed: [u64; 2],
     interval: Interval,
@@ -72,7 +72,7 @@ pub(crate) struct Checkpoints {
     /// This process has come back, and the ranks have not yet met since.
     resumes: bool,
     /// Over the checkpoint that is being taken.
-    watch: Watch,
+    watch: CheckpointTimer,
     /// Whether it was said why no image can be taken, and how often there was none in a row.
     has_said_why: bool,
     in_vain: u32,
@@ -80,14 +80,14 @@ pub(crate) struct Checkpoints {
 }
 
 /// What else a rank has from the launcher.
-struct Given {
+struct LauncherStores {
     /// Where rank 0 tells it that there is a new epoch.
     tells: Option<File>,
     /// What standard output and error are, before the program puts others in their place.
     prints: [File; 2],
 }
 
-impl Given {
+impl LauncherStores {
     /// Bytes that are in the files that the launcher has made of standard output and error. Allocates
     /// nothing.
     fn printed(&self) -> [u64; 2] {
@@ -117,7 +117,7 @@ impl Checkpoints {
         }
         let setting = |name: &str| var(name).map(|text| text.to_string_lossy().into_owned());
         let policy = setting(vars::CHECKPOINT).unwrap_or_else(|| "auto".to_owned());
-        let policy: Policy =
+        let policy: IntervalPolicy =
             policy.parse().map_err(|e| Error::Setting(format!("{}: {e}", vars::CHECKPOINT)))?;
         let mtbf = setting(vars::MTBF).map_or(Ok(DEFAULT_MTBF), |text| parse_mtbf(&text));
         let mtbf = mtbf.map_err(|e| Error::Setting(format!("{}: {e}", vars::MTBF)))?;
@@ -125,7 +125,7 @@ impl Checkpoints {
         let (store, given) = open(var)?;
         let now = Instant::now();
         Ok(Some(Checkpoints {
-            commit: commit_of(&store, &Copies::default()),
+            commit: commit_of(&store, &StoreCopies::default()),
             copies_are_whole: false,
             tracking: Tracking::new(out_of_the_way),
             store,
@@ -135,7 +135,7 @@ impl Checkpoints {
             started: now,
             barriers: 0,
             resumes: false,
-            watch: Watch::start(),
+            watch: CheckpointTimer::start(),
             has_said_why: false,
             in_vain: 0,
             counts: CheckpointStats::default(),
@@ -148,7 +148,7 @@ impl Checkpoints {
     }
 
     /// Copies of the store are there.
-    pub(super) fn has(&mut self, copies: &Copies) {
+    pub(super) fn has(&mut self, copies: &StoreCopies) {
         self.commit = commit_of(&self.store, copies);
         self.copies_are_whole = false;
     }
@@ -166,7 +166,7 @@ impl Checkpoints {
 
     /// This rank cannot be saved. Says so once, unless it may be otherwise the next time: then when that has
     /// been so for long.
-    fn leave_out(&mut self, rank: u32, why: &Refusal) -> Saved {
+    fn leave_out(&mut self, rank: u32, why: &Refusal) -> SaveOutcome {
         self.in_vain += 1;
         let is_news = !why.is_passing() || self.in_vain >= OFTEN;
         if is_news && !std::mem::replace(&mut self.has_said_why, true) {
@@ -174,7 +174,7 @@ impl Checkpoints {
                 "scash: rank {rank} cannot be saved, so that the job could not go on from here if a rank died: {why}\n"
             ));
         }
-        Saved::Nothing
+        SaveOutcome::Nothing
     }
 
     /// The checkpoint that all ranks have answered counts, or does not.
@@ -226,13 +226,13 @@ impl Checkpoints {
     }
 }
 
-fn commit_of(store: &RankStore, copies: &Copies) -> Commit {
+fn commit_of(store: &RankStore, copies: &StoreCopies) -> Commit {
     let commit = Commit::new(store.incarnation(), store.epoch(), copies.count());
     commit.expect("a store has a holder, and not too many")
 }
 
 /// Maps the store that the launcher has given, and takes what else it has.
-fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, Given)> {
+fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, LauncherStores)> {
     let number = |name: &str| -> Result<u64> {
         let text = var(name).unwrap_or_default();
         let number = text.to_str().and_then(|text| text.parse().ok());
@@ -254,7 +254,10 @@ fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, Given)> {
         Some(_) => Some(unsafe { OwnedFd::from_raw_fd(descriptor(vars::COMMITTED)?) }),
         None => None,
     };
-    Ok((store, Given { tells: tells.map(|fd| File::from(out_of_the_way(fd))), prints: prints(var)? }))
+    Ok((
+        store,
+        LauncherStores { tells: tells.map(|fd| File::from(out_of_the_way(fd))), prints: prints(var)? },
+    ))
 }
 
 /// The files in which the launcher keeps what this rank prints.
@@ -293,17 +296,17 @@ impl Runtime {
         self.context.endpoint.flush()?;
         let mut checkpoints = lock(checkpoints);
         self.passes(Point::CheckpointDue);
-        checkpoints.watch = Watch::start();
+        checkpoints.watch = CheckpointTimer::start();
         checkpoints.tell(Input::Stage)?;
         while let Some(output) = checkpoints.commit.poll() {
             match output {
                 Output::Write { holder: 0 } => match self.save(core, &mut checkpoints, messages)? {
-                    Saved::InStore => {
+                    SaveOutcome::InStore => {
                         self.passes(Point::CheckpointCopy);
                         checkpoints.tell(Input::Copied(0))?;
                     }
-                    Saved::CameBack => return Ok(true),
-                    Saved::Nothing => checkpoints.tell(Input::NoRoom(0))?,
+                    SaveOutcome::CameBack => return Ok(true),
+                    SaveOutcome::Nothing => checkpoints.tell(Input::NoRoom(0))?,
                 },
                 Output::Write { holder } if checkpoints.store.has_written() => {
                     let Checkpoints { store, copies_are_whole, .. } = &mut *checkpoints;
@@ -345,14 +348,14 @@ impl Runtime {
         core: &mut Guard<'_, Core>,
         checkpoints: &mut Checkpoints,
         messages: &[Paused<'_>],
-    ) -> Result<Saved> {
+    ) -> Result<SaveOutcome> {
         let own = Own { descriptors: &is_out_of_the_way, needless: &[], shared: FILES };
         let (prepared, still) = match self.prepare(&own, messages) {
             Ok(ready) => ready,
             Err(why) => return Ok(checkpoints.leave_out(self.rank, &why)),
         };
         if self.knows_of_a_loss() {
-            return Ok(Saved::Nothing);
+            return Ok(SaveOutcome::Nothing);
         }
         let mut staged = checkpoints.store.stage();
         let mut stopped = || {
@@ -373,9 +376,9 @@ impl Runtime {
                 // Its store is that of the process that is gone.
                 std::mem::forget(staged);
                 self.revive(core, checkpoints, messages)?;
-                return Ok(Saved::CameBack);
+                return Ok(SaveOutcome::CameBack);
             }
-            Ok(Took::Image) if self.knows_of_a_loss() => return Ok(Saved::Nothing),
+            Ok(Took::Image) if self.knows_of_a_loss() => return Ok(SaveOutcome::Nothing),
             Ok(Took::Image) => {
                 image_time = checkpoints.watch.lap();
                 self.save_shared(core, &mut staged).map_err(|why| Refusal::new(why.to_string()))
@@ -399,7 +402,7 @@ impl Runtime {
                 checkpoints.counts.copied += copied;
                 checkpoints.counts.kept = kept;
                 checkpoints.in_vain = 0;
-                Ok(Saved::InStore)
+                Ok(SaveOutcome::InStore)
             }
             Err(why) => Ok(checkpoints.leave_out(self.rank, &why)),
         }
@@ -410,7 +413,7 @@ impl Runtime {
         &'a self,
         own: &Own<'_>,
         messages: &'a [Paused<'_>],
-    ) -> std::result::Result<(Prepared, Vec<Stillness<'a>>), Refusal> {
+    ) -> std::result::Result<(PreparedImage, Vec<Stillness<'a>>), Refusal> {
         if let Some(it) = messages.iter().find_map(Paused::hindrance) {
             let refusal = if it.is_passing { Refusal::passing } else { Refusal::new };
             return Err(refusal(it.why.to_owned()));
@@ -487,6 +490,9 @@ impl Runtime {
     /// Where ranks come back, one that misses another does not go on: it waits to be ended and started again.
     /// A launcher that does not see to that for so long has lost nobody: then there is an error to be told.
     pub(crate) fn await_restart(&self) {
+        if self.checkpoints.is_some() {
+            self.tell_cuts(true);
+        }
         // Counted, so that a job may be stopped for long in it.
         for _ in 0..PATIENCE_SECONDS {
             if self.checkpoints.is_none() {
@@ -498,7 +504,7 @@ impl Runtime {
 }
 
 /// How saving went.
-enum Saved {
+enum SaveOutcome {
     InStore,
     /// This is the process that has come back.
     CameBack,

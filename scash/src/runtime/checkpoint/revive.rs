@@ -12,8 +12,8 @@ use super::{Checkpoints, files};
 use crate::config::Config;
 use crate::error::{Error, Result, join};
 use crate::runtime::context::RankContext;
+use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::inject;
-use crate::runtime::whose_frames::Frames;
 use scash_comm::Exchange;
 use scash_comm::descriptors::out_of_the_way;
 use scash_ft::image::{self, Tracking, environment};
@@ -46,7 +46,7 @@ impl Runtime {
         member.hello(&identity).map_err(join)?;
         // All ranks may be on one host now, and have frames of their own in their images. And a rank may be
         // on another host, which has other addresses.
-        let share = self.config.share && self.context.frames == Frames::Shared;
+        let share = self.config.share && self.context.frames == FrameSharing::Shared;
         let network = Config::read(environment)?.network;
         let config = Config { share, network, ..self.config.clone() };
         let mut context =
@@ -68,8 +68,7 @@ impl Runtime {
         // Nobody reads a page of a rank whose frames are not yet filled.
         member.all_gather(&[], &[]).map_err(join)?;
         for paused in messages {
-            // SAFETY: this is the process that has come back, and it has one thread until this returns; those
-            // of the program's that come back wait for the engine, which is paused.
+            // SAFETY: this is the process that has come back, and it has one thread until this returns.
             unsafe { paused.revive(&mut member, &environment) }.map_err(join)?;
         }
         mem::replace(&mut *lock(&self.member), member).abandon();

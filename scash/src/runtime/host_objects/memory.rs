@@ -1,8 +1,8 @@
 //! Where the table of a job's objects lies: a file that all its ranks map.
 
-use super::record::{Record, Seat};
-use super::seats::Seats;
+use super::record::{Record, WaitSlot};
 use super::table::Table;
+use super::wait_slots::WaitSlots;
 use crate::error::Result;
 use crate::fault::PAGE;
 use crate::runtime::objects::Words;
@@ -21,15 +21,15 @@ const _: () = assert!(A_PAGE as usize * size_of::<Record>() == PAGE);
 /// See [the module](self).
 pub(super) struct Memory {
     bytes: SharedMemory,
-    seats: usize,
+    slots: usize,
 }
 
 impl Memory {
     /// Room for the objects of a job of so many ranks.
     pub(super) fn new(ranks: u32) -> Result<Memory> {
-        let seats = Seats::count(ranks);
-        let len = MOST as usize * size_of::<Record>() + seats * size_of::<Seat>();
-        Ok(Memory { bytes: SharedMemory::new(len)?, seats })
+        let slots = WaitSlots::count(ranks);
+        let len = MOST as usize * size_of::<Record>() + slots * size_of::<WaitSlot>();
+        Ok(Memory { bytes: SharedMemory::new(len)?, slots })
     }
 
     /// The file, for the other ranks.
@@ -50,14 +50,14 @@ impl Memory {
 
     pub(super) fn table(&self) -> Table<'_> {
         let records = self.bytes.at(0);
-        let seats = self.bytes.at(MOST as usize * size_of::<Record>());
+        let slots = self.bytes.at(MOST as usize * size_of::<Record>());
         // SAFETY: the mapping lives as long as `self`, begins at a page, and has room for all records. They
         // are nothing but atomic words, for which all bytes are values, and which other processes touch by
         // atomic operations only.
         let records = unsafe { std::slice::from_raw_parts(records.cast(), MOST as usize) };
-        // SAFETY: likewise; the seats lie behind the records, and there is room for all.
-        let seats = unsafe { std::slice::from_raw_parts(seats.cast(), self.seats) };
-        Table { records, seats }
+        // SAFETY: likewise; the slots lie behind the records, and there is room for all.
+        let slots = unsafe { std::slice::from_raw_parts(slots.cast(), self.slots) };
+        Table { records, slots }
     }
 
     /// The numbers of these objects that have memory: all others are as nobody has used them.

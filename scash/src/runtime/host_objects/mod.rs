@@ -2,35 +2,35 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `record` | an object, and a seat of a thread that waits |
+//! | `record` | an object, and a slot in which a thread waits |
 //! | `table` | what is done with one under its guard: the rules of all kinds of objects |
-//! | `seats` | which seats a rank has left |
+//! | `wait_slots` | which slots a rank has left |
 //! | `memory` | where they lie |
 //!
-//! A thread takes an object's guard, makes one step, and gives it back. If it has to wait, it has a seat in
-//! the object's queue by then, and whoever comes to its turn opens the seat's gate. Who lets it go on has
+//! A thread takes an object's guard, makes one step, and gives it back. If it has to wait, it has a slot in
+//! the object's queue by then, and whoever comes to its turn opens the slot's gate. Who lets it go on has
 //! made it the owner already, so nobody is passed over. What was written before is seen after, because the
 //! guard and the gate order it; nothing else has to be brought to anybody.
 //!
-//! A rank that dies may leave a guard taken, or a seat in a queue. The job is over then, and the others do
+//! A rank that dies may leave a guard taken, or a slot in a queue. The job is over then, and the others do
 //! not wait for it: they look, each 10 ms, whether all ranks live.
 
 mod memory;
 mod record;
-mod seats;
 mod table;
 #[cfg(test)]
 mod tests;
+mod wait_slots;
 
 pub(crate) use self::memory::MOST;
 use self::memory::Memory;
-use self::record::{FREE, READS, Request, Seat, WAITS, Who, encode_kind, first_value};
-use self::seats::Seats;
-use self::table::{Answer, Chain, Guarded, Table};
+use self::record::{FREE, READS, Request, ThreadId, WAITS, WaitSlot, encode_kind, first_value};
+use self::table::{Chain, Guarded, ObjectAnswer, Table};
+use self::wait_slots::WaitSlots;
 use crate::error::{Error, Result};
 use crate::runtime::checks::{is_meeting, must_be, not_the_holder, taken_twice, waits_without_lock};
 use crate::runtime::objects::{Ask, Objects, Words};
-use crate::runtime::stall::Patience;
+use crate::runtime::stall::WaitTimer;
 use crate::runtime::{Runtime, answer::this_thread, lock, within};
 use scash_comm::shm::Parking;
 use scash_proto::Rank;
@@ -48,7 +48,7 @@ pub(crate) struct HostObjects {
     memory: Memory,
     rank: u32,
     parking: Parking,
-    seats: Seats,
+    slots: WaitSlots,
     /// Threads of this rank that wait.
     waiting: AtomicU32,
     /// A thread of this rank is in a collective call: objects are not for use now.
@@ -97,7 +97,7 @@ impl HostObjects {
             memory: Memory::new(ranks)?,
             rank,
             parking: Parking::new(cores_are_scarce),
-            seats: Seats::of(rank),
+            slots: WaitSlots::of(rank),
             waiting: AtomicU32::new(0),
             meeting: AtomicBool::new(false),
             destructions: AtomicU32::new(0),
@@ -107,7 +107,7 @@ impl HostObjects {
 
     /// As those of the process that was saved.
     fn go_on_as(&self, old: &HostObjects) {
-        self.seats.go_on_as(&old.seats);
+        self.slots.go_on_as(&old.slots);
         self.waiting.store(old.waiting.load(Relaxed), Relaxed);
         self.meeting.store(old.meeting.load(Relaxed), SeqCst);
         self.destructions.store(old.destructions.load(Relaxed), Relaxed);
@@ -128,8 +128,8 @@ impl HostObjects {
         self.memory.table()
     }
 
-    fn me(&self) -> Who {
-        Who::new(self.rank, this_thread())
+    fn me(&self) -> ThreadId {
+        ThreadId::new(self.rank, this_thread())
     }
 
     /// Takes the guard of an object that must exist, be of that kind, and be for use now.
@@ -148,8 +148,8 @@ impl HostObjects {
     fn guard(&self, around: &impl Around, number: u32) -> Result<Option<Guarded<'_>>> {
         let table = self.table();
         let Some(record) = table.records.get(number as usize) else { return Ok(None) };
-        let mut patience = None;
-        let look = || around.look(&mut patience);
+        let mut stall = None;
+        let look = || around.look(&mut stall);
         table.guard(self.parking, record, look).map(Some)
     }
 
@@ -180,7 +180,7 @@ impl HostObjects {
 
     /// Grants a thread what it asks for, or puts it into the object's queue.
     #[inline]
-    fn begin(&self, around: &impl Around, number: u32, ask: Ask, me: Who) -> Result<Begun> {
+    fn begin(&self, around: &impl Around, number: u32, ask: Ask, me: ThreadId) -> Result<CallStart> {
         let kind = ask.kind();
         let guarded = self.enter(around, number, kind)?;
         let request = ask.into();
@@ -193,13 +193,13 @@ impl HostObjects {
             }
         }
         count(if kind == ObjectKind::Lock { &self.counts.locks } else { &self.counts.requests });
-        // A reader needs a seat in any case.
+        // A reader needs a slot in any case.
         if request != Request::Read && guarded.grants(me, request) {
-            return Ok(Begun::Granted);
+            return Ok(CallStart::Granted);
         }
         if ask == Ask::TryLock {
             count(&self.counts.refused);
-            return Ok(Begun::Refused);
+            return Ok(CallStart::Refused);
         }
         self.queue(guarded, number, kind, request, me)
     }
@@ -210,52 +210,52 @@ impl HostObjects {
         number: u32,
         kind: ObjectKind,
         request: Request,
-        me: Who,
-    ) -> Result<Begun> {
-        let seat = self.sit(number, kind, request, me)?;
-        let answer = guarded.ask(number, seat, me, request);
+        me: ThreadId,
+    ) -> Result<CallStart> {
+        let slot = self.sit(number, kind, request, me)?;
+        let answer = guarded.ask(number, slot, me, request);
         drop(guarded);
-        if answer == Answer::Granted {
-            // A reader, who keeps the seat.
+        if answer == ObjectAnswer::Granted {
+            // A reader, who keeps the slot.
             self.waiting.fetch_sub(1, SeqCst);
-            return Ok(Begun::Granted);
+            return Ok(CallStart::Granted);
         }
         if kind == ObjectKind::Lock {
             count(&self.counts.waited);
         }
-        Ok(Begun::Waits { seat, keeps: request == Request::Read })
+        Ok(CallStart::Waits { slot, keeps: request == Request::Read })
     }
 
-    /// A seat in which a thread is about to wait for an object; not while another thread of this rank is in a
+    /// A slot in which a thread is about to wait for an object; not while another thread of this rank is in a
     /// collective call: either that one sees that this one waits ([`awaited`](Objects::awaited)), or this one
     /// that it meets.
-    fn sit(&self, number: u32, kind: ObjectKind, request: Request, me: Who) -> Result<u32> {
-        let seat = self.seats.take().ok_or_else(|| {
+    fn sit(&self, number: u32, kind: ObjectKind, request: Request, me: ThreadId) -> Result<u32> {
+        let slot = self.slots.take().ok_or_else(|| {
             Error::Argument(format!(
                 "more than {} threads of this rank wait for objects, or have reader-writer locks to read: give some back first",
-                seats::A_RANK
+                wait_slots::A_RANK
             ))
         })?;
         self.waiting.fetch_add(1, SeqCst);
-        self.table().seat(seat).note(number, WAITS, me, request);
+        self.table().slot(slot).note(number, WAITS, me, request);
         if self.meeting.load(SeqCst) {
-            self.table().seat(seat).role.store(FREE, SeqCst);
+            self.table().slot(slot).role.store(FREE, SeqCst);
             self.waiting.fetch_sub(1, SeqCst);
-            self.seats.give_back(seat);
+            self.slots.give_back(slot);
             return Err(is_meeting(number, kind));
         }
-        Ok(seat)
+        Ok(slot)
     }
 
-    /// Waits until the gate of a thread's seat is open, and gives the seat back, unless the thread keeps it
-    /// as long as it reads. If it fails, the job is over, and the seat stays where it is.
-    fn wait_in(&self, around: &impl Around, seat: u32, keeps: bool) -> Result<()> {
-        let mut patience = None;
-        self.parking.wait(&self.table().seat(seat).gate, || around.look(&mut patience))?;
+    /// Waits until the gate of a thread's slot is open, and gives the slot back, unless the thread keeps it
+    /// as long as it reads. If it fails, the job is over, and the slot stays where it is.
+    fn wait_in(&self, around: &impl Around, slot: u32, keeps: bool) -> Result<()> {
+        let mut stall = None;
+        self.parking.wait(&self.table().slot(slot).gate, || around.look(&mut stall))?;
         self.waiting.fetch_sub(1, SeqCst);
         if !keeps {
             let _inside = within::stay();
-            self.seats.give_back(seat);
+            self.slots.give_back(slot);
         }
         Ok(())
     }
@@ -278,22 +278,22 @@ impl HostObjects {
         self.leave(guarded, chain);
     }
 
-    fn give_back_rwlock(&self, around: &impl Around, number: u32, me: Who) -> Result<()> {
+    fn give_back_rwlock(&self, around: &impl Around, number: u32, me: ThreadId) -> Result<()> {
         let guarded = self.enter(around, number, ObjectKind::RwLock)?;
         if guarded.owner() == Some(me) {
             self.disown(guarded);
             return Ok(());
         }
-        let seat = guarded.reader(me).ok_or_else(|| not_the_holder(number, ObjectKind::RwLock, false))?;
-        let chain = guarded.has_read(seat);
+        let slot = guarded.reader(me).ok_or_else(|| not_the_holder(number, ObjectKind::RwLock, false))?;
+        let chain = guarded.has_read(slot);
         self.leave(guarded, chain);
-        self.seats.give_back(seat);
+        self.slots.give_back(slot);
         Ok(())
     }
 
     /// A thread gives a lock or a reader–writer lock back.
     #[inline]
-    fn end(&self, around: &impl Around, number: u32, kind: ObjectKind, me: Who) -> Result<()> {
+    fn end(&self, around: &impl Around, number: u32, kind: ObjectKind, me: ThreadId) -> Result<()> {
         if kind == ObjectKind::RwLock {
             count(&self.counts.signals);
             return self.give_back_rwlock(around, number, me);
@@ -323,8 +323,8 @@ impl HostObjects {
         Ok(())
     }
 
-    /// A thread that has a lock comes into a condition's queue, and gives the lock back. Returns its seat.
-    fn begin_wait(&self, around: &impl Around, condition: u32, number: u32, me: Who) -> Result<u32> {
+    /// A thread that has a lock comes into a condition's queue, and gives the lock back. Returns its slot.
+    fn begin_wait(&self, around: &impl Around, condition: u32, number: u32, me: ThreadId) -> Result<u32> {
         drop(self.enter(around, condition, ObjectKind::Condition)?);
         let owner = self.enter(around, number, ObjectKind::Lock)?.owner();
         if owner != Some(me) {
@@ -333,23 +333,23 @@ impl HostObjects {
         count(&self.counts.requests);
         let guarded = self.enter(around, condition, ObjectKind::Condition)?;
         let request = Request::Wakeup(number);
-        let seat = self.sit(condition, ObjectKind::Condition, request, me)?;
-        guarded.ask(condition, seat, me, request);
+        let slot = self.sit(condition, ObjectKind::Condition, request, me)?;
+        guarded.ask(condition, slot, me, request);
         drop(guarded);
         // Only now: no signal is lost that is given by somebody who has the lock after this thread. Nothing
         // can fail from here on, unless a rank is gone.
         if let Some(lock) = self.guard(around, number)? {
             self.disown(lock);
         }
-        Ok(seat)
+        Ok(slot)
     }
 
     /// The first of these objects that a thread of this rank uses.
     fn in_use_of(&self, around: &impl Around, objects: Range<u32>) -> Result<Option<InUse>> {
         let _inside = within::stay();
-        // Seats first: a thread goes from its seat to be the owner, and not back.
-        let seats = self.seats.used(self.table().seats);
-        let mut used: Vec<(u32, Relation)> = seats.flat_map(uses).collect();
+        // Slots first: a thread goes from its slot to be the owner, and not back.
+        let slots = self.slots.used(self.table().slots);
+        let mut used: Vec<(u32, Relation)> = slots.flat_map(uses).collect();
         used.retain(|(object, _)| objects.contains(object));
         for object in self.memory.touched(objects).flatten() {
             // The guard: a thread that takes the object at this moment has it, or finds that it must not.
@@ -366,13 +366,13 @@ impl HostObjects {
         let mut woken = guarded.signal(all);
         drop(guarded);
         let table = self.table();
-        while let Some(seat) = woken.pop(table) {
-            let Request::Wakeup(number) = table.seat(seat).request() else { continue };
+        while let Some(slot) = woken.pop(table) {
+            let Request::Wakeup(number) = table.slot(slot).request() else { continue };
             let Some(guarded) = self.guard(around, number)? else { continue };
-            let granted = guarded.ask_again(number, seat);
+            let granted = guarded.ask_again(number, slot);
             drop(guarded);
             if granted {
-                Parking::open(&table.seat(seat).gate);
+                Parking::open(&table.slot(slot).gate);
             }
         }
         Ok(())
@@ -381,12 +381,12 @@ impl HostObjects {
 
 /// How a call has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begun {
+enum CallStart {
     Granted,
     Refused,
-    /// The thread is in a queue; whether it keeps its seat when it has got what it waits for.
+    /// The thread is in a queue; whether it keeps its slot when it has got what it waits for.
     Waits {
-        seat: u32,
+        slot: u32,
         keeps: bool,
     },
 }
@@ -397,7 +397,7 @@ trait Around {
     fn kind(&self, number: u32, kind: ObjectKind) -> Result<ObjectKind>;
 
     /// What a thread does now and then while it waits: an error if a rank is gone.
-    fn look(&self, patience: &mut Option<Patience>) -> Result<()>;
+    fn look(&self, stall: &mut Option<WaitTimer>) -> Result<()>;
 }
 
 impl Around for Runtime {
@@ -407,8 +407,8 @@ impl Around for Runtime {
         Ok(core.node.kind(number).unwrap_or(kind))
     }
 
-    fn look(&self, patience: &mut Option<Patience>) -> Result<()> {
-        self.look_for_news(patience.get_or_insert_with(|| Patience::new(self)))
+    fn look(&self, stall: &mut Option<WaitTimer>) -> Result<()> {
+        self.look_for_news(stall.get_or_insert_with(|| WaitTimer::new(self)))
     }
 }
 
@@ -431,11 +431,11 @@ impl Objects for HostObjects {
     fn ask(&self, runtime: &Runtime, number: u32, ask: Ask) -> Result<bool> {
         let inside = within::enter_words();
         match self.begin(runtime, number, ask, self.me())? {
-            Begun::Granted => Ok(true),
-            Begun::Refused => Ok(false),
-            Begun::Waits { seat, keeps } => {
+            CallStart::Granted => Ok(true),
+            CallStart::Refused => Ok(false),
+            CallStart::Waits { slot, keeps } => {
                 drop(inside);
-                self.wait_in(runtime, seat, keeps)?;
+                self.wait_in(runtime, slot, keeps)?;
                 Ok(true)
             }
         }
@@ -454,29 +454,29 @@ impl Objects for HostObjects {
 
     fn wait(&self, runtime: &Runtime, condition: u32, number: u32) -> Result<()> {
         let inside = within::enter_words();
-        let seat = self.begin_wait(runtime, condition, number, self.me())?;
+        let slot = self.begin_wait(runtime, condition, number, self.me())?;
         drop(inside);
-        self.wait_in(runtime, seat, false)
+        self.wait_in(runtime, slot, false)
     }
 
     fn activities(&self) -> Vec<Activity> {
         let _inside = within::stay();
         let table = self.table();
-        let of_seats = self.seats.used(table.seats).filter_map(|seat| {
-            let relation = match seat.role.load(Relaxed) {
+        let of_slots = self.slots.used(table.slots).filter_map(|slot| {
+            let relation = match slot.role.load(Relaxed) {
                 WAITS => Relation::Awaits,
                 READS => Relation::Holds,
                 _ => return None,
             };
-            Some(Activity { who: seat.who().thread(), relation, object: seat.object.load(Relaxed) })
+            Some(Activity { who: slot.who().thread(), relation, object: slot.object.load(Relaxed) })
         });
         // What another thread does at this moment may be missed: it is for people who ask who waits for whom.
         let of_owners = self.memory.touched(0..MOST).flatten().filter_map(|object| {
-            let owner = Who(table.records[object as usize].owner.load(Relaxed));
+            let owner = ThreadId(table.records[object as usize].owner.load(Relaxed));
             let mine = owner.0 != 0 && owner.rank() == self.rank;
             mine.then(|| Activity { who: owner.thread(), relation: Relation::Holds, object })
         });
-        of_seats.chain(of_owners).collect()
+        of_slots.chain(of_owners).collect()
     }
 
     fn awaited(&self) -> Option<u32> {
@@ -484,8 +484,8 @@ impl Objects for HostObjects {
             return None;
         }
         let _inside = within::stay();
-        let mut seats = self.seats.used(self.table().seats);
-        seats.find(|seat| seat.role.load(SeqCst) == WAITS).map(|seat| seat.object.load(Relaxed))
+        let mut slots = self.slots.used(self.table().slots);
+        slots.find(|slot| slot.role.load(SeqCst) == WAITS).map(|slot| slot.object.load(Relaxed))
     }
 
     fn in_use(&self, runtime: &Runtime, objects: Range<u32>) -> Result<Option<InUse>> {
@@ -521,15 +521,15 @@ impl Objects for HostObjects {
     }
 }
 
-/// What the thread of a seat uses, and how: with a condition also the lock that it will take again.
-fn uses(seat: &Seat) -> impl Iterator<Item = (u32, Relation)> + use<> {
-    let (relation, request) = match seat.role.load(SeqCst) {
+/// What the thread of a slot uses, and how: with a condition also the lock that it will take again.
+fn uses(slot: &WaitSlot) -> impl Iterator<Item = (u32, Relation)> + use<> {
+    let (relation, request) = match slot.role.load(SeqCst) {
         FREE => (None, None),
         READS => (Some(Relation::Holds), None),
-        _ => (Some(Relation::Awaits), Some(seat.request())),
+        _ => (Some(Relation::Awaits), Some(slot.request())),
     };
     // After the request: where that is for a lock already, this is the lock.
-    let object = seat.object.load(Relaxed);
+    let object = slot.object.load(Relaxed);
     let lock = if let Some(Request::Wakeup(lock)) = request { Some((lock, Relation::Awaits)) } else { None };
     relation.map(|relation| (object, relation)).into_iter().chain(lock)
 }

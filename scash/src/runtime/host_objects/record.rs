@@ -1,10 +1,10 @@
 //! What objects of synchronisation are made of where they lie in memory that ranks share: a [`Record`] an
-//! object, and a [`Seat`] for each thread that waits, or has a reader–writer lock to read.
+//! object, and a [`WaitSlot`] for each thread that waits, or has a reader–writer lock to read.
 //!
 //! All words are atomic, as threads of several processes are at them. A record is changed under its guard
-//! only. A seat is its thread's own until it is in a queue; then it is changed under the guard of the queue's
+//! only. A slot is its thread's own until it is in a queue; then it is changed under the guard of the queue's
 //! object, or, out of a condition's queue and not yet in a lock's, by the thread that gives the signal.
-//! Threads of the same rank look at seats without a guard, to tell what is used and awaited.
+//! Threads of the same rank look at slots without a guard, to tell what is used and awaited.
 
 use scash_proto::node::ObjectKind;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -20,23 +20,23 @@ pub(super) struct Record {
     pub(super) kind: AtomicU32,
     /// The number that decides whom it lets go on ([`Request::next`]).
     pub(super) value: AtomicU64,
-    /// The thread that has the lock, or has it to write ([`Who`]).
+    /// The thread that has the lock, or has it to write ([`ThreadId`]).
     pub(super) owner: AtomicU64,
-    /// Seats of those that wait, in the order in which they came: the first,
+    /// Slots of those that wait, in the order in which they came: the first,
     pub(super) first: AtomicU32,
     /// and the last.
     pub(super) last: AtomicU32,
-    /// Seats of those that have it to read: the first.
+    /// Slots of those that have it to read: the first.
     pub(super) readers: AtomicU32,
 }
 
 /// Where a thread waits for an object, or is known to have it.
 #[repr(C, align(64))]
 #[derive(Default)]
-pub(super) struct Seat {
+pub(super) struct WaitSlot {
     /// Opened when the thread has got what it waits for ([`Parking::wait`](scash_comm::shm::Parking::wait)).
     pub(super) gate: AtomicU32,
-    /// The seat behind this one.
+    /// The slot behind this one.
     pub(super) next: AtomicU32,
     /// [`FREE`], [`WAITS`] or [`READS`].
     pub(super) role: AtomicU32,
@@ -50,25 +50,25 @@ pub(super) struct Seat {
     pub(super) who: AtomicU64,
 }
 
-/// Nobody's seat.
+/// Nobody's slot.
 pub(super) const FREE: u32 = 0;
-/// The seat of one that waits.
+/// The slot of one that waits.
 pub(super) const WAITS: u32 = 1;
-/// The seat of one that reads.
+/// The slot of one that reads.
 pub(super) const READS: u32 = 2;
 
-const _: () = assert!(size_of::<Record>() == 64 && size_of::<Seat>() == 64);
+const _: () = assert!(size_of::<Record>() == 64 && size_of::<WaitSlot>() == 64);
 
 /// A thread of a rank, as a number that is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Who(pub(super) u64);
+pub(super) struct ThreadId(pub(super) u64);
 
 /// Bits of a thread's number within its rank.
 const THREAD: u32 = 43;
 
-impl Who {
-    pub(super) fn new(rank: u32, thread: u64) -> Who {
-        Who(u64::from(rank) << THREAD | thread & ((1 << THREAD) - 1))
+impl ThreadId {
+    pub(super) fn new(rank: u32, thread: u64) -> ThreadId {
+        ThreadId(u64::from(rank) << THREAD | thread & ((1 << THREAD) - 1))
     }
 
     pub(super) fn rank(self) -> u32 {
@@ -99,7 +99,7 @@ pub(super) fn first_value(kind: ObjectKind) -> u64 {
 /// The value of a reader–writer lock that a thread has to write. Smaller ones count readers.
 const WRITTEN: u64 = u64::MAX;
 
-// Requests as words of a seat.
+// Requests as words of a slot.
 const LOCK: u32 = 1;
 const READ: u32 = 2;
 const WRITE: u32 = 3;
@@ -157,8 +157,8 @@ impl Request {
     }
 }
 
-impl Seat {
-    pub(super) fn note(&self, object: u32, role: u32, who: Who, request: Request) {
+impl WaitSlot {
+    pub(super) fn note(&self, object: u32, role: u32, who: ThreadId, request: Request) {
         let (request, least) = request.encode();
         self.object.store(object, Relaxed);
         self.who.store(who.0, Relaxed);
@@ -183,8 +183,8 @@ impl Seat {
         }
     }
 
-    pub(super) fn who(&self) -> Who {
-        Who(self.who.load(Relaxed))
+    pub(super) fn who(&self) -> ThreadId {
+        ThreadId(self.who.load(Relaxed))
     }
 }
 

@@ -21,7 +21,7 @@ impl Around for Few {
         }
     }
 
-    fn look(&self, _: &mut Option<Patience>) -> Result<()> {
+    fn look(&self, _: &mut Option<WaitTimer>) -> Result<()> {
         Ok(())
     }
 }
@@ -139,7 +139,7 @@ fn rank_of(thread: u64) -> u32 {
 struct Threads {
     ranks: Vec<HostObjects>,
     around: Few,
-    /// Those that wait: in which seats, and whether they keep them.
+    /// Those that wait: in which slots, and whether they keep them.
     waiting: BTreeMap<u64, (u32, bool)>,
 }
 
@@ -148,7 +148,7 @@ impl Threads {
     fn make(&mut self, thread: u64, step: Step) -> Result<BTreeMap<u64, bool>> {
         let rank = rank_of(thread);
         let (objects, around) = (&self.ranks[rank as usize], &self.around);
-        let me = Who::new(rank, thread);
+        let me = ThreadId::new(rank, thread);
         let begun = match step {
             Step::Ask(object, ask) => Some(objects.begin(around, object, ask, me)?),
             Step::GiveBack(object, kind) => objects.end(around, object, kind, me).map(|()| None)?,
@@ -156,24 +156,24 @@ impl Threads {
                 objects.let_go_on(around, object, kind, signal).map(|()| None)?
             }
             Step::Wait(lock) => {
-                let seat = objects.begin_wait(around, CONDITION, lock, me)?;
-                Some(Begun::Waits { seat, keeps: false })
+                let slot = objects.begin_wait(around, CONDITION, lock, me)?;
+                Some(CallStart::Waits { slot, keeps: false })
             }
         };
         let mut answers = BTreeMap::new();
         match begun {
-            Some(Begun::Granted) => drop(answers.insert(thread, true)),
-            Some(Begun::Refused) => drop(answers.insert(thread, false)),
-            Some(Begun::Waits { seat, keeps }) => drop(self.waiting.insert(thread, (seat, keeps))),
+            Some(CallStart::Granted) => drop(answers.insert(thread, true)),
+            Some(CallStart::Refused) => drop(answers.insert(thread, false)),
+            Some(CallStart::Waits { slot, keeps }) => drop(self.waiting.insert(thread, (slot, keeps))),
             None => {}
         }
-        for (thread, (seat, keeps)) in std::mem::take(&mut self.waiting) {
+        for (thread, (slot, keeps)) in std::mem::take(&mut self.waiting) {
             let objects = &self.ranks[rank_of(thread) as usize];
-            if Parking::is_open(&objects.table().seat(seat).gate) {
-                objects.wait_in(&self.around, seat, keeps)?;
+            if Parking::is_open(&objects.table().slot(slot).gate) {
+                objects.wait_in(&self.around, slot, keeps)?;
                 answers.insert(thread, true);
             } else {
-                self.waiting.insert(thread, (seat, keeps));
+                self.waiting.insert(thread, (slot, keeps));
             }
         }
         Ok(answers)
@@ -222,8 +222,8 @@ fn ranks(count: u32, cores_are_scarce: bool) -> Vec<HostObjects> {
 impl HostObjects {
     fn asks(&self, number: u32, ask: Ask) -> bool {
         match self.begin(&few(), number, ask, self.me()).unwrap() {
-            Begun::Waits { seat, keeps } => self.wait_in(&few(), seat, keeps).map(|()| true).unwrap(),
-            begun => begun == Begun::Granted,
+            CallStart::Waits { slot, keeps } => self.wait_in(&few(), slot, keeps).map(|()| true).unwrap(),
+            begun => begun == CallStart::Granted,
         }
     }
 
@@ -236,8 +236,8 @@ impl HostObjects {
     }
 
     fn waits_for_condition(&self, lock: u32) {
-        let seat = self.begin_wait(&few(), CONDITION, lock, self.me()).unwrap();
-        self.wait_in(&few(), seat, false).unwrap();
+        let slot = self.begin_wait(&few(), CONDITION, lock, self.me()).unwrap();
+        self.wait_in(&few(), slot, false).unwrap();
     }
 }
 
@@ -377,9 +377,9 @@ fn while_a_rank_is_in_a_collective_call_its_threads_are_refused_and_those_of_oth
     let lock = |rank: usize| all[rank].begin(&few(), 0, Ask::Lock, all[rank].me());
     all[0].meets(true);
     assert!(lock(0).unwrap_err().to_string().contains("in a collective call"));
-    assert_eq!(lock(1).unwrap(), Begun::Granted);
+    assert_eq!(lock(1).unwrap(), CallStart::Granted);
     all[0].meets(false);
-    assert!(matches!(lock(0).unwrap(), Begun::Waits { .. }));
+    assert!(matches!(lock(0).unwrap(), CallStart::Waits { .. }));
     assert_eq!(all[0].awaited(), Some(0));
     all[1].ends(0, ObjectKind::Lock);
     all[0].meets(true);
@@ -396,7 +396,7 @@ fn a_wait_that_is_refused_leaves_the_lock_and_no_trace() {
     let refused = me.begin_wait(&few(), CONDITION, 0, me.me()).unwrap_err().to_string();
     assert!(refused.contains("in a collective call"), "{refused}");
     me.meets(false);
-    while me.seats.take().is_some() {}
+    while me.slots.take().is_some() {}
     let refused = me.begin_wait(&few(), CONDITION, 0, me.me()).unwrap_err().to_string();
     assert!(refused.contains("more than 65536 threads"), "{refused}");
     assert_eq!((me.awaited(), me.waiting.load(SeqCst)), (None, 0));
@@ -405,10 +405,10 @@ fn a_wait_that_is_refused_leaves_the_lock_and_no_trace() {
     assert!(other.asks(0, Ask::TryLock), "nobody was let go on");
 }
 
-/// A collective call may begin between the look at an object and the seat at which a thread would wait for
-/// it: what is destroyed in that call is not in use because of the seat.
+/// A collective call may begin between the look at an object and the slot at which a thread would wait for
+/// it: what is destroyed in that call is not in use because of the slot.
 #[test]
-fn a_wait_that_a_collective_call_refuses_leaves_no_seat() {
+fn a_wait_that_a_collective_call_refuses_leaves_no_slot() {
     let objects = HostObjects::new(0, 1, false).unwrap();
     objects.meets(true);
     let refused = objects.sit(SEMAPHORE, ObjectKind::Semaphore(0), Request::Take, objects.me());
@@ -430,7 +430,7 @@ fn what_is_destroyed_meanwhile_is_looked_up_again() {
             Ok(kind)
         }
 
-        fn look(&self, _: &mut Option<Patience>) -> Result<()> {
+        fn look(&self, _: &mut Option<WaitTimer>) -> Result<()> {
             Ok(())
         }
     }
@@ -450,7 +450,7 @@ fn who_comes_to_a_guard_of_a_rank_that_is_gone_is_told() {
             Ok(kind)
         }
 
-        fn look(&self, _: &mut Option<Patience>) -> Result<()> {
+        fn look(&self, _: &mut Option<WaitTimer>) -> Result<()> {
             Err(Error::Lost { rank: 1, why: String::new() })
         }
     }
@@ -470,10 +470,10 @@ fn who_comes_to_a_guard_of_a_rank_that_is_gone_is_told() {
 }
 
 #[test]
-fn a_rank_that_has_no_seats_left_is_told_so() {
+fn a_rank_that_has_no_slots_left_is_told_so() {
     let objects = HostObjects::new(0, 1, false).unwrap();
-    while objects.seats.take().is_some() {}
+    while objects.slots.take().is_some() {}
     let refused = objects.begin(&few(), RWLOCK, Ask::Read, objects.me()).unwrap_err().to_string();
     assert!(refused.contains("more than 65536 threads of this rank wait"), "{refused}");
-    assert!(objects.asks(RWLOCK, Ask::Write), "and what needs no seat is granted");
+    assert!(objects.asks(RWLOCK, Ask::Write), "and what needs no slot is granted");
 }

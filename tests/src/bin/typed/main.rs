@@ -8,7 +8,7 @@
 mod handles;
 mod objects;
 
-use scash::{AllocOptions, Dsm, Error, Frames, Parts, Placement, Protocol, Result};
+use scash::{AllocOptions, Dsm, Error, FrameSharing, Parts, Placement, Protocol, Result};
 use std::io::{Read, Write};
 
 type Check = fn(&mut Dsm) -> Result<()>;
@@ -125,7 +125,7 @@ fn homes_are_asked_and_set(dsm: &mut Dsm) -> Result<()> {
     dsm.barrier()?;
     let homes = |dsm: &Dsm| [0, 1, 2, 3].map(|page| dsm.home(numbers, page * PAGE + 7).expect("allocated"));
     // Nobody notices who touches a frame first that all share.
-    let toucher = (dsm.stats().frames != Frames::Shared).then_some(last);
+    let toucher = (dsm.stats().frames != FrameSharing::Shared).then_some(last);
     assert_eq!(homes(dsm), [toucher; 4]);
     if me == 0 {
         // The last element of page 1 and the first of page 2.
@@ -143,7 +143,7 @@ fn protocols_change_what_moves_but_not_what_is_read(dsm: &mut Dsm) -> Result<()>
     let first = dsm.rank() == 0;
     let numbers = dsm.alloc_with::<u64>(PAGE, at(0))?;
     // A frame that is shared is never fetched.
-    let has_copy = !first && dsm.stats().frames != Frames::Shared;
+    let has_copy = !first && dsm.stats().frames != FrameSharing::Shared;
     let mut interval = 0;
     let mut fetches = |dsm: &mut Dsm, protocol| -> Result<u64> {
         dsm.set_protocol(numbers, protocol)?;

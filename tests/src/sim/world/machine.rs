@@ -11,7 +11,7 @@ use crate::sim::program::Program;
 use scash_proto::diff::{Changes, PageBytes};
 use scash_proto::interpreter::{Interpreter, Machine, Step};
 use scash_proto::node::{Node, Violation};
-use scash_proto::races::{Change, Testimony};
+use scash_proto::races::{Change, WriteTraces};
 use scash_proto::wire::Kind;
 use scash_proto::{Access, Input, Output, PAGE_SIZE, Pages, Rank, Transfer};
 
@@ -335,7 +335,7 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         let Some(races) = &mut me.races else { return Ok(()) };
         let said = races.send_writes(&me.node, &load(&me.frames), |_| String::new());
         for (to, bytes) in said {
-            self.world.send(self.rank, to, Kind::Testimony, bytes);
+            self.world.send(self.rank, to, Kind::WriteTraces, bytes);
             self.node().handle(Input::WritesSent(to))?;
         }
         Ok(())
@@ -355,9 +355,9 @@ impl<P: Program> Machine for RankMachine<'_, P> {
     }
 
     fn hear(&mut self, from: Rank, payload: &[u8]) -> Done<()> {
-        let said = Testimony::decode(from, self.world.setup.pages, payload);
-        let said = said.map_err(|_| Violation { rank: from, what: "a malformed testimony" })?;
-        self.node().handle(Input::Testimony(from, said.meeting))?;
+        let said = WriteTraces::decode(from, self.world.setup.pages, payload);
+        let said = said.map_err(|_| Violation { rank: from, what: "malformed write traces" })?;
+        self.node().handle(Input::WriteTraces(from, said.meeting))?;
         if let Some(races) = &mut self.world.ranks[self.rank].races {
             races.hear(said);
         }

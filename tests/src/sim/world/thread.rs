@@ -8,7 +8,7 @@ use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::{Claim, Step, WordPlace};
 use scash_proto::node::Outcome;
-use scash_proto::wire::reduce::{Combine, Number, Reduction};
+use scash_proto::wire::reduce::{Combine, NumberKind, Reduction};
 use scash_proto::{Access, Input, Output, PAGE_SIZE, Rank, Strided};
 use std::collections::VecDeque;
 
@@ -311,7 +311,7 @@ impl<P: Program> World<P> {
             Op::SetHome(pages, home) => (None, Input::SetHome(pages, home)),
             Op::SetProtocol(page, protocol) => (None, Input::SetProtocol(page, protocol)),
             Op::Reduce(mine, all) => {
-                let what = Reduction::All(Combine::Sum, Number::U64);
+                let what = Reduction::All(Combine::Sum, NumberKind::U64);
                 self.call(rank, t, Input::Reduce(what, vec![mine]))?;
                 self.ranks[rank].threads[t].state = State::Reducing(all);
                 return Ok(());

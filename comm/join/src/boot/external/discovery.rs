@@ -70,7 +70,7 @@ pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Ins
     let _sign = Sign::leave(space.job(), space.rank());
     space.put(&format!("scash.{}", space.rank()), &card()?)?;
     fence(space, deadline)?;
-    let Census { numbers, layout, rank } = Census::take(space)?;
+    let RankMap { numbers, layout, rank } = RankMap::take(space)?;
     let host = layout.host_of(rank);
     let lead = layout.first_of(host).unwrap_or(rank);
     let socket = if rank == lead { Some(LocalSocket::open()?) } else { None };
@@ -99,7 +99,7 @@ pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Ins
 
 /// Who runs where.
 #[derive(Debug, PartialEq, Eq)]
-struct Census {
+struct RankMap {
     /// The launcher's number of each rank.
     numbers: Vec<u32>,
     layout: Layout,
@@ -107,9 +107,9 @@ struct Census {
     rank: u32,
 }
 
-impl Census {
+impl RankMap {
     /// Reads all cards.
-    fn take(space: &mut dyn Space) -> Result<Census> {
+    fn take(space: &mut dyn Space) -> Result<RankMap> {
         let me = space.rank();
         let cards: Vec<SecretText> = (0..space.size())
             .map(|number| space.get(number, &format!("scash.{number}")))
@@ -120,14 +120,14 @@ impl Census {
                 Error::Invalid(format!("process {number} of this job cannot work with process {me}: {why}"))
             })?);
         }
-        Census::of(&hosts, me).ok_or_else(|| {
+        RankMap::of(&hosts, me).ok_or_else(|| {
             Error::Invalid(format!("a job of {} ranks on more than {MOST_HOSTS} hosts", hosts.len()))
         })
     }
 
     /// That of processes on these hosts, of which `me` is one. Hosts are numbered as they come, and ranks
     /// along hosts.
-    fn of(hosts: &[&str], me: u32) -> Option<Census> {
+    fn of(hosts: &[&str], me: u32) -> Option<RankMap> {
         let mut ranks_of: Vec<(&str, Vec<u32>)> = Vec::new();
         for (number, host) in (0..).zip(hosts) {
             match ranks_of.iter_mut().find(|(known, _)| known == host) {
@@ -140,7 +140,7 @@ impl Census {
         let layout = Layout::new(&counts)?;
         let numbers: Vec<u32> = ranks_of.into_iter().flat_map(|(_, numbers)| numbers).collect();
         let rank = u32::try_from(numbers.iter().position(|number| *number == me)?).ok()?;
-        Some(Census { numbers, layout, rank })
+        Some(RankMap { numbers, layout, rank })
     }
 }
 
@@ -289,8 +289,8 @@ mod tests {
         let cyclic = ["a", "b", "a", "b", "c"];
         let layout = Layout::new(&[2, 2, 1]).unwrap();
         for (me, rank) in [(0, 0), (1, 2), (2, 1), (3, 3), (4, 4)] {
-            let census = Census { numbers: vec![0, 2, 1, 3, 4], layout: layout.clone(), rank };
-            assert_eq!(Census::of(&cyclic, me), Some(census));
+            let map = RankMap { numbers: vec![0, 2, 1, 3, 4], layout: layout.clone(), rank };
+            assert_eq!(RankMap::of(&cyclic, me), Some(map));
         }
     }
 

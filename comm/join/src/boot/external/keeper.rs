@@ -8,8 +8,8 @@
 
 use super::discovery::{self, Standing};
 use super::space::Space;
-use super::{Service, SharedSpace, enter, find_space, lead, lock, patience, settings};
-use crate::boot::seats::variables;
+use super::{Service, SharedSpace, enter, find_space, lead, lock, settings, timeout};
+use crate::boot::rank_lines::variables;
 use crate::boot::{Invitation, Settings, alone, io};
 use crate::setting::setting;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -24,7 +24,7 @@ pub struct Gathering {
     space: Box<dyn Space>,
     place: Standing,
     settings: Settings,
-    patience: Duration,
+    timeout: Duration,
     /// Exchanges so far.
     exchanges: u32,
     /// Whether the launcher has not yet answered.
@@ -38,23 +38,23 @@ impl Gathering {
     /// # Errors
     /// They do not come, or a launcher has started several processes and keeps no words for them.
     pub fn find(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<Gathering>> {
-        let (settings, patience) = (settings(var)?, patience(var)?);
+        let (settings, timeout) = (settings(var)?, timeout(var)?);
         let interface = setting("SCASH_INTERFACE", var("SCASH_INTERFACE"))?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let Some(space) = find_space(var, deadline)? else {
             return alone::check_launcher(var).map(|()| None);
         };
-        Gathering::meet(space, settings, interface.as_deref(), patience).map(Some)
+        Gathering::meet(space, settings, interface.as_deref(), timeout).map(Some)
     }
 
     pub(super) fn meet(
         mut space: Box<dyn Space>,
         settings: Settings,
         interface: Option<&str>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Gathering> {
-        let place = discovery::meet(&mut *space, interface, Instant::now() + patience)?;
-        Ok(Gathering { space, place, settings, patience, exchanges: 0, is_waiting: false })
+        let place = discovery::meet(&mut *space, interface, Instant::now() + timeout)?;
+        Ok(Gathering { space, place, settings, timeout, exchanges: 0, is_waiting: false })
     }
 
     /// The rank that this process is to keep.
@@ -82,7 +82,7 @@ impl Gathering {
         self.exchanges += 1;
         let key = |rank: u32| format!("scash.word.{round}.{rank}");
         self.space.put(&key(rank), word)?;
-        let time = self.patience + longer;
+        let time = self.timeout + longer;
         self.is_waiting = true;
         if !self.space.fence(Instant::now() + time)? {
             return Err(Error::Invalid(format!(
@@ -108,8 +108,8 @@ impl Gathering {
     /// # Errors
     /// A process is gone, or does not come.
     pub fn begin(self) -> Result<Keeper> {
-        let Gathering { space, place, settings, patience, .. } = self;
-        let deadline = Instant::now() + patience;
+        let Gathering { space, place, settings, timeout, .. } = self;
+        let deadline = Instant::now() + timeout;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let ended = EventFd::from_value_and_flags(0, flags).map_err(io("making an eventfd"))?;
         let space: SharedSpace = Arc::new(Mutex::new(space));

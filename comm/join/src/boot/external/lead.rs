@@ -1,14 +1,15 @@
-//! The thread of a host's lead that serves the host's ranks: a [`Branch`], and at rank 0 the [`Trunk`].
+//! The thread of a host's lead that serves the host's ranks: a [`HostRelay`], and at rank 0 the
+//! [`LauncherRelay`].
 //!
-//! It waits for lines, for the ends of the ranks' processes, and for the other leads ([`Link`]); what one of
-//! them brings goes the way of `scash run` and its agents. It ends when all ranks of the job have finished in
-//! order; in a job that has failed it goes on as long as its process.
+//! It waits for lines, for the ends of the ranks' processes, and for the other leads ([`LeadLink`]); what one
+//! of them brings goes the way of `scash run` and its agents. It ends when all ranks of the job have finished
+//! in order; in a job that has failed it goes on as long as its process.
 
 use super::discovery::{Root, Standing};
-use super::link::Link;
+use super::link::LeadLink;
 use super::{GRACE, Joined, Service, SharedSpace, io, lock, say, start_thread};
 use crate::boot::page::PageWriter;
-use crate::boot::{Branch, Decision, Exit, Layout, RankState, Report, Settings, Trunk};
+use crate::boot::{Decision, Exit, HostRelay, LauncherRelay, Layout, RankState, Report, Settings};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use scash_comm::tcp::star;
 use scash_comm::{Error, Result, Secret};
@@ -34,11 +35,11 @@ const FULL: Duration = Duration::from_millis(2);
 struct LeadThread {
     layout: Layout,
     host: u32,
-    branch: Branch,
+    host_relay: HostRelay,
     /// At rank 0.
-    trunk: Option<Trunk>,
+    launcher_relay: Option<LauncherRelay>,
     /// At rank 0 to the hosts from 1 on, elsewhere to rank 0.
-    links: Vec<Link>,
+    links: Vec<LeadLink>,
     /// The processes of this host's other ranks, and of this one if it is a child, until they have ended.
     processes: Vec<(u32, OwnedFd)>,
     epoll: Epoll,
@@ -66,23 +67,23 @@ pub(super) fn begin(
     let streams = connect(root, &layout, rank, &secret, deadline)?;
     let address = streams.first().and_then(|stream| Some(stream.local_addr().ok()?.ip().to_canonical()));
     let page = PageWriter::shared(size).map_err(io("making the job page (a memfd)"))?;
-    let mut branch = Branch::with_page(layout.clone(), host, secret, settings.clone(), page)?;
-    let line = branch.invite(rank)?.line;
+    let mut host_relay = HostRelay::with_page(layout.clone(), host, secret, settings.clone(), page)?;
+    let line = host_relay.invite(rank)?.line;
     let others = layout.ranks_of(host).filter(|other| *other != rank).collect();
     let mut processes: Vec<(u32, OwnedFd)> = own.into_iter().map(|own| (rank, own)).collect();
     for arrival in socket.receive(others, address, deadline)? {
-        branch.admit(arrival.rank, arrival.line)?;
+        host_relay.admit(arrival.rank, arrival.line)?;
         processes.push((arrival.rank, arrival.process));
     }
-    let links: std::io::Result<Vec<Link>> = streams.into_iter().map(Link::new).collect();
+    let links: std::io::Result<Vec<LeadLink>> = streams.into_iter().map(LeadLink::new).collect();
     let links = links
         .map_err(|source| Error::Io { what: "preparing a connection to another host".into(), source })?;
     let (settled, receiver) = channel();
     let mut thread = LeadThread {
-        trunk: (rank == 0).then(|| Trunk::new(layout.clone())),
+        launcher_relay: (rank == 0).then(|| LauncherRelay::new(layout.clone())),
         layout,
         host,
-        branch,
+        host_relay,
         links,
         processes,
         epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io("making an epoll"))?,
@@ -140,7 +141,7 @@ impl LeadThread {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, tag);
             self.epoll.add(fd.as_fd(), event).map_err(io("watching a descriptor"))
         };
-        watch(&self.branch, LINES)?;
+        watch(&self.host_relay, LINES)?;
         for (rank, process) in &self.processes {
             watch(process, u64::from(*rank))?;
         }
@@ -150,20 +151,20 @@ impl LeadThread {
     fn serve(&mut self) {
         while !self.is_over() {
             let mut events = [EpollEvent::empty(); 64];
-            let count = self.epoll.wait(&mut events, self.patience()).unwrap_or(0);
+            let count = self.epoll.wait(&mut events, self.timeout()).unwrap_or(0);
             for event in &events[..count] {
                 match event.data() {
-                    LINES => self.branch.turn(),
+                    LINES => self.host_relay.turn(),
                     tag if tag >= LINKS => self.hear(usize::try_from(tag - LINKS).unwrap_or(usize::MAX)),
                     rank => self.ended(u32::try_from(rank).unwrap_or(u32::MAX)),
                 }
                 self.settle();
             }
-            if self.branch.patience().is_some() {
-                self.branch.turn();
+            if self.host_relay.timeout().is_some() {
+                self.host_relay.turn();
                 self.settle();
             }
-            self.links.iter_mut().for_each(Link::flush);
+            self.links.iter_mut().for_each(LeadLink::flush);
             if self.abort_at.take_if(|at| *at <= Instant::now()).is_some() {
                 lock(&self.space).abort();
             }
@@ -173,13 +174,13 @@ impl LeadThread {
 
     /// Whether all ranks of the job are done.
     fn is_over(&self) -> bool {
-        (0..self.layout.size()).all(|rank| self.branch.state(rank) == RankState::Finalized)
+        (0..self.layout.size()).all(|rank| self.host_relay.state(rank) == RankState::Finalized)
     }
 
-    fn patience(&self) -> EpollTimeout {
-        let full = self.links.iter().any(Link::is_full).then_some(FULL);
+    fn timeout(&self) -> EpollTimeout {
+        let full = self.links.iter().any(LeadLink::is_full).then_some(FULL);
         let abort = self.abort_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let due = [full, abort, self.branch.patience()].into_iter().flatten().min();
+        let due = [full, abort, self.host_relay.timeout()].into_iter().flatten().min();
         // The kernel counts milliseconds; a fraction more is not too early.
         due.map_or(EpollTimeout::NONE, |due| {
             EpollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
@@ -189,7 +190,7 @@ impl LeadThread {
     /// The process of a rank of this host has ended.
     fn ended(&mut self, rank: u32) {
         self.processes.retain(|(other, _)| *other != rank); // which takes it out of the epoll
-        self.branch.exited(rank, Exit::Unseen);
+        self.host_relay.exited(rank, Exit::Unseen);
     }
 
     /// Takes what another lead has said.
@@ -206,32 +207,32 @@ impl LeadThread {
 
     /// Takes a frame. The error says why no lead sends it.
     fn take(&mut self, number: usize, frame: &[u8]) -> std::result::Result<(), String> {
-        match &mut self.trunk {
-            Some(trunk) => {
+        match &mut self.launcher_relay {
+            Some(launcher_relay) => {
                 let host = u32::try_from(number + 1).unwrap_or(u32::MAX);
-                trunk.take(host, Report::decode(frame)?)
+                launcher_relay.take(host, Report::decode(frame)?)
             }
-            None => self.branch.take(Decision::decode(frame)?),
+            None => self.host_relay.take(Decision::decode(frame)?),
         }
     }
 
     /// Nothing comes from another lead any more. If it was done, that is in order.
     fn lose(&mut self, number: usize, lie: Option<String>) {
-        let lead = match &self.trunk {
+        let lead = match &self.launcher_relay {
             Some(_) => self.layout.first_of(u32::try_from(number + 1).unwrap_or(0)).unwrap_or(0),
             None => 0,
         };
-        if self.branch.state(lead) != RankState::Running {
+        if self.host_relay.state(lead) != RankState::Running {
             return;
         }
         let why = lie.map_or_else(
             || format!("rank {lead} has ended without calling dsm_finalize or scomm_finalize, or its host is out of reach"),
             |lie| format!("rank {lead} says what no rank says: {lie}"),
         );
-        match &mut self.trunk {
-            Some(trunk) => trunk.lost(&[lead], &why, 1),
+        match &mut self.launcher_relay {
+            Some(launcher_relay) => launcher_relay.lost(&[lead], &why, 1),
             None => {
-                self.branch.cut_off(lead, &why);
+                self.host_relay.cut_off(lead, &why);
                 self.fail();
             }
         }
@@ -240,27 +241,27 @@ impl LeadThread {
 
     /// Passes on what there is to tell.
     fn settle(&mut self) {
-        let reports: Vec<Report> = std::iter::from_fn(|| self.branch.report()).collect();
+        let reports: Vec<Report> = std::iter::from_fn(|| self.host_relay.report()).collect();
         for report in reports {
-            match &mut self.trunk {
-                // Its own branch reports of its own ranks.
-                Some(trunk) => drop(trunk.take(self.host, report)),
+            match &mut self.launcher_relay {
+                // Its host's relay reports of its own ranks.
+                Some(launcher_relay) => drop(launcher_relay.take(self.host, report)),
                 None => self.links.iter_mut().for_each(|link| link.send(&report.encode())),
             }
         }
-        while let Some(decision) = self.trunk.as_mut().and_then(Trunk::decision) {
+        while let Some(decision) = self.launcher_relay.as_mut().and_then(LauncherRelay::decision) {
             self.links.iter_mut().for_each(|link| link.send(&decision.encode()));
-            // Its own trunk decides about ranks that there are.
-            drop(self.branch.take(decision));
+            // The launcher's relay decides about ranks that there are.
+            drop(self.host_relay.take(decision));
         }
-        while let Some(failure) = self.trunk.as_mut().and_then(Trunk::failure) {
+        while let Some(failure) = self.launcher_relay.as_mut().and_then(LauncherRelay::failure) {
             if self.abort_at.is_none() && self.settled.is_some() {
                 let rank = failure.rank.map_or_else(String::new, |rank| format!("rank {rank} "));
                 say(format_args!("{rank}{}; ending the job", failure.why));
             }
             self.fail();
         }
-        if self.branch.is_aborted() || self.is_over() {
+        if self.host_relay.is_aborted() || self.is_over() {
             self.settled = None;
         }
     }

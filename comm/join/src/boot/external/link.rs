@@ -17,7 +17,7 @@ const BEAT: u32 = 3;
 
 /// One end.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct LeadLink {
     stream: TcpStream,
     received: Vec<u8>,
     /// Bytes that the socket had no room for.
@@ -25,9 +25,9 @@ pub(super) struct Link {
     is_open: bool,
 }
 
-impl Link {
+impl LeadLink {
     /// That of a connection whose other end has proved that it belongs to the job.
-    pub(super) fn new(stream: TcpStream) -> io::Result<Link> {
+    pub(super) fn new(stream: TcpStream) -> io::Result<LeadLink> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         // Both ends are silent as long as nothing happens, so the kernels must say that they are there.
@@ -36,7 +36,7 @@ impl Link {
         setsockopt(&stream, sockopt::TcpKeepInterval, &BEAT)?;
         setsockopt(&stream, sockopt::TcpKeepCount, &(SILENCE / BEAT))?;
         setsockopt(&stream, sockopt::TcpUserTimeout, &(SILENCE * 1000))?;
-        Ok(Link { stream, received: Vec::new(), queue: Vec::new(), is_open: true })
+        Ok(LeadLink { stream, received: Vec::new(), queue: Vec::new(), is_open: true })
     }
 
     /// Whether the other end is there.
@@ -101,7 +101,7 @@ impl Link {
     }
 }
 
-impl AsFd for Link {
+impl AsFd for LeadLink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -128,10 +128,10 @@ mod tests {
     use proptest::prelude::*;
     use std::net::TcpListener;
 
-    fn pair() -> (Link, Link) {
+    fn pair() -> (LeadLink, LeadLink) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (Link::new(one).unwrap(), Link::new(listener.accept().unwrap().0).unwrap())
+        (LeadLink::new(one).unwrap(), LeadLink::new(listener.accept().unwrap().0).unwrap())
     }
 
     #[test]

@@ -81,7 +81,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// it has not.
 const HEARING: Duration = Duration::from_millis(200);
 /// How long ranks may take to find each other, if the user says nothing else (`SCASH_JOIN`).
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The variable by which the user says it, in seconds.
 const JOIN: &str = "SCASH_JOIN";
 
@@ -123,8 +123,8 @@ pub(super) fn settings(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Setting
 }
 
 /// How long ranks may take to find each other.
-fn patience(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Duration> {
-    let Some(value) = setting(JOIN, var(JOIN))? else { return Ok(PATIENCE) };
+fn timeout(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Duration> {
+    let Some(value) = setting(JOIN, var(JOIN))? else { return Ok(TIMEOUT) };
     let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
     let why = || Error::Invalid(format!("{JOIN}={value}: a number of seconds from 1 on is expected"));
     seconds.map(Duration::from_secs).ok_or_else(why)
@@ -136,7 +136,7 @@ impl External {
         var: &dyn Fn(&str) -> Option<OsString>,
         settings: &Settings,
     ) -> Result<Option<External>> {
-        let deadline = Instant::now() + patience(var)?;
+        let deadline = Instant::now() + timeout(var)?;
         let interface = setting("SCASH_INTERFACE", var("SCASH_INTERFACE"))?;
         let Some(space) = find_space(var, deadline)? else { return Ok(None) };
         External::join(space, settings, interface.as_deref(), deadline).map(Some)

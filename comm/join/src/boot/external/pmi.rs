@@ -79,7 +79,7 @@ impl Pmi {
     }
 
     /// Asks, and waits for the answer of that name.
-    fn ask(&mut self, question: &str, name: &str, deadline: Instant) -> Result<Answer> {
+    fn ask(&mut self, question: &str, name: &str, deadline: Instant) -> Result<ServerLine> {
         self.ask_in_time(question, name, deadline)?.ok_or_else(|| {
             Error::Invalid(format!(
                 "the launcher does not answer what this process asks by PMI ({question}): is it still there?"
@@ -88,10 +88,10 @@ impl Pmi {
     }
 
     /// As [`ask`](Self::ask); `None` if there is no answer until `deadline`.
-    fn ask_in_time(&mut self, question: &str, name: &str, deadline: Instant) -> Result<Option<Answer>> {
+    fn ask_in_time(&mut self, question: &str, name: &str, deadline: Instant) -> Result<Option<ServerLine>> {
         self.send(question)?;
         let Some(line) = self.line(deadline)? else { return Ok(None) };
-        let answer = Answer { line };
+        let answer = ServerLine { line };
         let failed = answer.word("rc").is_some_and(|rc| rc != "0");
         if failed || answer.word("cmd") != Some(name) {
             return Err(self.odd(question, &answer.line));
@@ -202,11 +202,11 @@ fn secret_text(parts: &[&str]) -> SecretText {
 
 /// A line of a server.
 #[derive(Debug)]
-struct Answer {
+struct ServerLine {
     line: SecretText,
 }
 
-impl Answer {
+impl ServerLine {
     /// The value of a word.
     fn word(&self, name: &str) -> Option<&str> {
         let mut words = self.line.split_ascii_whitespace().filter_map(|word| word.split_once('='));

@@ -97,11 +97,11 @@ fn join(
     job: &str,
     number: u32,
     (size, on_a_host): (u32, u32),
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Member> {
     let shared = Arc::clone(shared);
     let space = InMemory { rank: number, size, on_a_host, job: job.to_owned(), shared };
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let external = External::join(Box::new(space), &defaults(), Some("127.0.0.1"), deadline)?;
     Member::of_external(external, defaults())
 }
@@ -121,7 +121,7 @@ fn job_on_hosts<T: Send + 'static>(
     let name = format!("{} {:?}", std::process::id(), thread::current().id());
     let play = |number| {
         let (shared, name) = (Arc::clone(&shared), name.clone());
-        thread::spawn(move || rank(join(&shared, &name, number, (size, on_a_host), PATIENCE).unwrap()))
+        thread::spawn(move || rank(join(&shared, &name, number, (size, on_a_host), TIMEOUT).unwrap()))
     };
     let threads: Vec<_> = (0..size).map(play).collect();
     let results = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
@@ -182,7 +182,7 @@ fn keepers_agree_and_their_ranks_join_by_lines_alone() {
         let (shared, job) = (Arc::clone(&shared), name.clone());
         let space = InMemory { rank: number, size: 3, on_a_host: 3, job, shared };
         thread::spawn(move || {
-            let mut gathering = Gathering::meet(Box::new(space), defaults(), None, PATIENCE).unwrap();
+            let mut gathering = Gathering::meet(Box::new(space), defaults(), None, TIMEOUT).unwrap();
             for round in 0..2 {
                 let words = gathering.exchange(&format!("{round}:{number}"), Duration::ZERO).unwrap();
                 assert_eq!(words, [0, 1, 2].map(|rank| format!("{round}:{rank}")));
@@ -218,7 +218,7 @@ fn a_keepers_rank_that_ends_too_early_is_told_to_the_others() {
         let (shared, job) = (Arc::clone(&shared), name.clone());
         let space = InMemory { rank: number, size: 2, on_a_host: 2, job, shared };
         thread::spawn(move || {
-            let gathering = Gathering::meet(Box::new(space), defaults(), None, PATIENCE).unwrap();
+            let gathering = Gathering::meet(Box::new(space), defaults(), None, TIMEOUT).unwrap();
             let mut keeper = gathering.begin().unwrap();
             let Invitation { line, env } = keeper.invitation().unwrap();
             if number == 0 {
@@ -261,7 +261,7 @@ fn different_programs_are_told_as_under_scash_run_and_the_job_is_ended() {
             .all(|(error, _)| error.contains("two different programs") && error.contains("rank 1 runs"))
     );
     let ended = || shared.words.lock().unwrap().aborted;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !ended() {
         assert!(Instant::now() < deadline, "the launcher is not asked to end the job");
         thread::sleep(Duration::from_millis(10));

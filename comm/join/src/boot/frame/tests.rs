@@ -36,7 +36,7 @@ fn push(bytes: &[u8]) -> Result<Option<Message>, Rubbish> {
 
 #[test]
 fn a_packet_looks_as_documented() {
-    let packet = packet::<OwnedFd>(Kind::Gather, 0x0403_0201, b"blob", &[], 0).unwrap();
+    let packet = packet::<OwnedFd>(LineKind::Gather, 0x0403_0201, b"blob", &[], 0).unwrap();
     assert_eq!(packet.header, [0x04, 0x5C, 4, 1, 1, 2, 3, 4, 0, 0, 0, 0, 4, 0, 0, 0]);
     assert_eq!(packet.payload, b"blob");
 }
@@ -46,8 +46,8 @@ fn messages_of_every_size_survive_cutting_and_joining() {
     for length in [0, 1, MAX_PAYLOAD - 1, MAX_PAYLOAD, MAX_PAYLOAD + 1, 3 * MAX_PAYLOAD] {
         let bytes: Vec<u8> = (0..251).cycle().take(length).collect();
         let whole =
-            carry(&Message { kind: Kind::Gather, sequence: 9, bytes: bytes.clone(), fds: Vec::new() });
-        assert_eq!((whole.kind, whole.sequence), (Kind::Gather, 9));
+            carry(&Message { kind: LineKind::Gather, sequence: 9, bytes: bytes.clone(), fds: Vec::new() });
+        assert_eq!((whole.kind, whole.sequence), (LineKind::Gather, 9));
         assert_eq!(whole.bytes, bytes);
     }
 }
@@ -55,7 +55,7 @@ fn messages_of_every_size_survive_cutting_and_joining() {
 #[test]
 fn descriptors_beyond_the_kernels_limit_travel_in_several_packets() {
     for count in [0, 1, MAX_FDS, MAX_FDS + 1, 2 * MAX_FDS + 5] {
-        let message = Message { kind: Kind::Gather, sequence: 0, bytes: vec![7; 10], fds: fds(count) };
+        let message = Message { kind: LineKind::Gather, sequence: 0, bytes: vec![7; 10], fds: fds(count) };
         assert_eq!(carry(&message).fds.len(), count);
     }
 }
@@ -77,8 +77,9 @@ fn gathered_shares_come_back_to_whom_they_belong() {
 #[test]
 fn a_gather_result_that_does_not_add_up_is_rubbish() {
     let good = encode_gathered(0, vec![(b"a".to_vec(), Vec::new()), (b"bc".to_vec(), Vec::new())]).bytes;
-    let decode =
-        |bytes: Vec<u8>, fds| decode_gathered(2, Message { kind: Kind::Gathered, sequence: 0, bytes, fds });
+    let decode = |bytes: Vec<u8>, fds| {
+        decode_gathered(2, Message { kind: LineKind::Gathered, sequence: 0, bytes, fds })
+    };
     decode(good.clone(), Vec::new()).unwrap();
     for length in 0..good.len() {
         decode(good[..length].to_vec(), Vec::new()).unwrap_err();
@@ -127,7 +128,7 @@ proptest! {
         for packet in packets {
             let _ = assembler.push(&packet, Vec::new());
             let _ = Identity::decode(&packet);
-            let message = Message { kind: Kind::Gathered, sequence: 0, bytes: packet, fds: Vec::new() };
+            let message = Message { kind: LineKind::Gathered, sequence: 0, bytes: packet, fds: Vec::new() };
             let _ = decode_gathered(3, message);
         }
     }
@@ -148,7 +149,7 @@ proptest! {
         let packet = gathered.packet(0).unwrap();
         let _ = push(&changed([&packet.header[..], packet.payload].concat()));
         let bytes = changed(gathered.bytes);
-        let message = Message { kind: Kind::Gathered, sequence: 0, bytes: bytes.clone(), fds: Vec::new() };
+        let message = Message { kind: LineKind::Gathered, sequence: 0, bytes: bytes.clone(), fds: Vec::new() };
         if let Ok(shares) = decode_gathered(3, message) {
             prop_assert_eq!(encode_gathered(0, shares).bytes, bytes);
         }

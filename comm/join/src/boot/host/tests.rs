@@ -1,11 +1,12 @@
 use super::*;
-use crate::boot::frame::{self, Kind, Limits as FrameLimits, Message};
-use crate::boot::line::{self, Wait};
+use crate::boot::frame::{self, Limits as FrameLimits, LineKind, Message};
+use crate::boot::line::{self, Blocking};
 use crate::boot::{Identity, Member, vars};
 use scash_comm::{Error, Exchange};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::mpsc;
 use std::thread;
@@ -69,7 +70,7 @@ fn a_member_knows_what_the_launcher_told_it() {
 fn the_ranks_of_a_job_have_one_secret_and_those_of_another_have_another() {
     let (mut host, mut other) = (Host::new(2, settings()).unwrap(), Host::new(1, settings()).unwrap());
     let invitation = host.invite(0).unwrap();
-    let secret = host.seats.secret.bytes().map(char::from);
+    let secret = host.lines.secret.bytes().map(char::from);
     for (name, value) in &invitation.env {
         assert!(!value.chars().collect::<Vec<_>>().windows(32).any(|part| part == secret), "{name} has it");
     }
@@ -211,8 +212,8 @@ fn what_a_rank_said_before_it_exited_counts() {
 fn last_words_survive_although_the_launchers_were_not_read() {
     let mut host = Host::new(2, settings()).unwrap();
     let invitation = host.invite(0).unwrap(); // Start is never read
-    let hello = Message::plain(Kind::Hello, identity().encode());
-    line::send(invitation.line.as_fd(), &hello.packet(0).unwrap(), Wait::No).unwrap();
+    let hello = Message::plain(LineKind::Hello, identity().encode());
+    line::send(invitation.line.as_fd(), &hello.packet(0).unwrap(), Blocking::No).unwrap();
     drop(invitation);
     host.exited(0, Exit::Status(0));
     assert_eq!(
@@ -251,15 +252,15 @@ fn a_rank_that_never_reads_does_not_hold_up_the_others() {
     let mut reader = join(&mut host, 1);
     let send = |message: &Message| {
         (0..).map_while(|index| message.packet(index)).for_each(|packet| {
-            line::send(mute.as_fd(), &packet, Wait::Yes).unwrap();
+            line::send(mute.as_fd(), &packet, Blocking::Yes).unwrap();
         });
     };
-    send(&Message::plain(Kind::Hello, identity().encode()));
+    send(&Message::plain(LineKind::Hello, identity().encode()));
     let other = thread::spawn(move || {
         reader.hello(&identity()).unwrap();
         reader.all_gather(&vec![1; 8 << 20], &[]).unwrap().len()
     });
-    send(&Message::plain(Kind::Gather, b"small".to_vec()));
+    send(&Message::plain(LineKind::Gather, b"small".to_vec()));
     let started = Instant::now();
     while !other.is_finished() {
         assert!(started.elapsed() < LIMIT, "the reader hangs");

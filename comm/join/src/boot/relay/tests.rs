@@ -13,10 +13,10 @@ use std::time::Instant;
 /// Longest time that a test may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A job whose hosts are in this process: a trunk, and branches whose reports it takes.
+/// A job whose hosts are in this process: the launcher's relay, and the hosts', whose reports it takes.
 struct Job {
-    trunk: Trunk,
-    branches: Vec<Branch>,
+    launcher_relay: LauncherRelay,
+    host_relays: Vec<HostRelay>,
 }
 
 impl Job {
@@ -24,27 +24,31 @@ impl Job {
         let layout = Layout::new(ranks).unwrap();
         let secret = Secret::random().unwrap();
         let settings = Settings { threads: 1, provider: "tcp".into() };
-        let branch = |host| Branch::new(layout.clone(), host, secret.clone(), settings.clone()).unwrap();
-        Job { branches: (0..layout.hosts()).map(branch).collect(), trunk: Trunk::new(layout) }
+        let host_relay =
+            |host| HostRelay::new(layout.clone(), host, secret.clone(), settings.clone()).unwrap();
+        Job {
+            host_relays: (0..layout.hosts()).map(host_relay).collect(),
+            launcher_relay: LauncherRelay::new(layout),
+        }
     }
 
     fn join(&mut self, host: u32, rank: u32) -> Member {
-        let Invitation { line, env } = self.branches[host as usize].invite(rank).unwrap();
+        let Invitation { line, env } = self.host_relays[host as usize].invite(rank).unwrap();
         let _ = line.into_raw_fd(); // the member takes it by its number
         let env: HashMap<_, OsString> = env.into_iter().map(|(name, value)| (name, value.into())).collect();
         Member::from_vars(&|name| env.get(name).cloned()).unwrap()
     }
 
     fn turn(&mut self) {
-        for (host, branch) in (0..).zip(&mut self.branches) {
-            branch.turn();
-            while let Some(report) = branch.report() {
-                self.trunk.take(host, report).unwrap();
+        for (host, host_relay) in (0..).zip(&mut self.host_relays) {
+            host_relay.turn();
+            while let Some(report) = host_relay.report() {
+                self.launcher_relay.take(host, report).unwrap();
             }
         }
-        while let Some(decision) = self.trunk.decision() {
-            for branch in &mut self.branches {
-                branch.take(decision.clone()).unwrap();
+        while let Some(decision) = self.launcher_relay.decision() {
+            for host_relay in &mut self.host_relays {
+                host_relay.take(decision.clone()).unwrap();
             }
         }
     }
@@ -52,7 +56,7 @@ impl Job {
     /// Runs `rank` on a thread for each rank until all have returned.
     fn run<T: Send + 'static>(&mut self, rank: impl Fn(Member) -> T + Send + Clone + 'static) -> Vec<T> {
         let (done, results) = mpsc::channel();
-        let layout = self.trunk.layout.clone();
+        let layout = self.launcher_relay.layout.clone();
         for number in 0..layout.size() {
             let (member, rank, done) =
                 (self.join(layout.host_of(number), number), rank.clone(), done.clone());
@@ -103,7 +107,7 @@ fn blobs_reach_all_ranks_and_descriptors_those_of_their_host() {
             }
         }
     }
-    assert_eq!(job.trunk.failure(), None);
+    assert_eq!(job.launcher_relay.failure(), None);
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn a_death_on_one_host_is_known_on_all_and_ends_their_waits() {
         survivor
     });
     job.join(1, 1);
-    job.branches[1].exited(1, Exit::Signal(9));
+    job.host_relays[1].exited(1, Exit::Signal(9));
     job.turn();
     let started = Instant::now();
     while !waiting.is_finished() {
@@ -123,7 +127,7 @@ fn a_death_on_one_host_is_known_on_all_and_ends_their_waits() {
         job.turn();
     }
     assert_eq!(waiting.join().unwrap().page().state(1), RankState::Killed(9));
-    let failure = job.trunk.failure().unwrap();
+    let failure = job.launcher_relay.failure().unwrap();
     assert_eq!((failure.rank, failure.status), (Some(1), 137));
 }
 
@@ -137,15 +141,15 @@ fn the_ranks_of_a_lost_host_are_dead_to_the_others_but_for_those_that_had_finish
         }
         member
     });
-    job.trunk.lost(&[1, 2], "host b is gone", 125);
+    job.launcher_relay.lost(&[1, 2], "host b is gone", 125);
     job.turn();
     let page = members[0].page();
     assert_eq!(
         [0, 1, 2].map(|rank| page.state(rank)),
         [RankState::Running, RankState::Finalized, RankState::Killed(9)]
     );
-    let why = Failure { rank: None, why: "host b is gone".into(), status: 125 };
-    assert_eq!(job.trunk.failure(), Some(why));
+    let why = JobFailure { rank: None, why: "host b is gone".into(), status: 125 };
+    assert_eq!(job.launcher_relay.failure(), Some(why));
     let error = members[0].all_gather(&[], &[]).unwrap_err().to_string();
     assert!(error.contains("host b is gone"), "{error}");
 }
@@ -154,28 +158,35 @@ fn the_ranks_of_a_lost_host_are_dead_to_the_others_but_for_those_that_had_finish
 fn an_agent_speaks_for_its_own_ranks_only() {
     let mut job = Job::new(&[1, 1]);
     let foreign = Report::Exited(1, Exit::Status(0));
-    assert!(job.trunk.take(0, foreign.clone()).unwrap_err().contains("rank 1"));
-    assert!(job.trunk.take(1, Report::Exited(7, Exit::Status(0))).is_err());
-    job.trunk.take(1, foreign).unwrap();
-    job.trunk.take(0, Report::Packet(0, vec![1, 2, 3])).unwrap_err();
+    assert!(job.launcher_relay.take(0, foreign.clone()).unwrap_err().contains("rank 1"));
+    assert!(job.launcher_relay.take(1, Report::Exited(7, Exit::Status(0))).is_err());
+    job.launcher_relay.take(1, foreign).unwrap();
+    job.launcher_relay.take(0, Report::Packet(0, vec![1, 2, 3])).unwrap_err();
 }
 
 #[test]
 fn what_no_launcher_decides_is_refused() {
     let mut job = Job::new(&[1, 1]);
-    let branch = &mut job.branches[0];
-    let hello = packets(&Message::plain(Kind::Hello, identity().encode())).next().unwrap();
-    let short = packets(&Message::plain(Kind::Gathered, vec![0; 3])).next().unwrap();
+    let host_relay = &mut job.host_relays[0];
+    let hello = packets(&Message::plain(LineKind::Hello, identity().encode())).next().unwrap();
+    let short = packets(&Message::plain(LineKind::Gathered, vec![0; 3])).next().unwrap();
     let nonsense = [Decision::Mark(2, RankState::Finalized), Decision::Packet(vec![9; 20])];
     for decision in nonsense.into_iter().chain([hello, short].map(Decision::Packet)) {
-        branch.take(decision.clone()).expect_err(&format!("{decision:?}"));
+        host_relay.take(decision.clone()).expect_err(&format!("{decision:?}"));
     }
 }
 
 /// A packet that may be one of a message, or not.
 fn any_packet() -> impl Strategy<Value = Vec<u8>> {
-    let kinds =
-        [Kind::Start, Kind::Hello, Kind::Welcome, Kind::Gather, Kind::Gathered, Kind::Finalized, Kind::Abort];
+    let kinds = [
+        LineKind::Start,
+        LineKind::Hello,
+        LineKind::Welcome,
+        LineKind::Gather,
+        LineKind::Gathered,
+        LineKind::Finalized,
+        LineKind::Abort,
+    ];
     let sound = (prop::sample::select(kinds.to_vec()), prop::collection::vec(0_u8..3, 0..60), 0_u32..2);
     let sound = sound.prop_map(|(kind, bytes, sequence)| {
         let message = Message { kind, sequence, bytes, fds: Vec::new() };
@@ -187,7 +198,7 @@ fn any_packet() -> impl Strategy<Value = Vec<u8>> {
 fn any_report() -> impl Strategy<Value = Report> {
     prop_oneof![
         4 => (0_u32..4, any_packet()).prop_map(|(rank, packet)| Report::Packet(rank, packet)),
-        1 => (0_u32..4).prop_map(|rank| Report::Lie(rank, "rubbish".into())),
+        1 => (0_u32..4).prop_map(|rank| Report::Malformed(rank, "rubbish".into())),
         1 => (0_u32..4, any::<u8>()).prop_map(|(rank, status)| Report::Exited(rank, Exit::Status(status))),
     ]
 }
@@ -200,14 +211,14 @@ proptest! {
     ) {
         let mut job = Job::new(&[2, 1]);
         for (host, report) in reports {
-            let _ = job.trunk.take(host, report);
+            let _ = job.launcher_relay.take(host, report);
         }
         // What it decided is sound, whatever it was told.
-        while let Some(decision) = job.trunk.decision() {
-            prop_assert_eq!(job.branches[0].take(decision), Ok(()));
+        while let Some(decision) = job.launcher_relay.decision() {
+            prop_assert_eq!(job.host_relays[0].take(decision), Ok(()));
         }
         for packet in packets {
-            let _ = job.branches[1].take(Decision::Packet(packet));
+            let _ = job.host_relays[1].take(Decision::Packet(packet));
         }
     }
 }

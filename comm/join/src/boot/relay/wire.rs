@@ -10,7 +10,7 @@
 //! | kind | of a report | rest |
 //! |---|---|---|
 //! | 1 | Packet, of a rank's message | the packet |
-//! | 2 | Lie | why (UTF-8) |
+//! | 2 | Malformed | why (UTF-8) |
 //! | 3 | Exited | 0 for a status, 1 for a signal, 2 for nobody knows how `u8`; its number `u8` |
 //!
 //! | kind | of a decision | rest |
@@ -28,7 +28,7 @@ impl Report {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Report::Packet(rank, packet) => frame(1, *rank, packet),
-            Report::Lie(rank, why) => frame(2, *rank, why.as_bytes()),
+            Report::Malformed(rank, why) => frame(2, *rank, why.as_bytes()),
             Report::Exited(rank, exit) => frame(
                 3,
                 *rank,
@@ -46,7 +46,7 @@ impl Report {
         let (kind, rank, rest) = split(bytes)?;
         match (kind, rest) {
             (1, packet) => Ok(Report::Packet(rank, packet.to_vec())),
-            (2, why) => Ok(Report::Lie(rank, text(why))),
+            (2, why) => Ok(Report::Malformed(rank, text(why))),
             (3, &[0, status]) => Ok(Report::Exited(rank, Exit::Status(status))),
             (3, &[1, signal]) => Ok(Report::Exited(rank, Exit::Signal(signal))),
             (3, &[2, 0]) => Ok(Report::Exited(rank, Exit::Unseen)),
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_said_survives_the_wire() {
         let exits = [Exit::Status(3), Exit::Signal(9), Exit::Unseen].map(|exit| Report::Exited(7, exit));
-        let others = [Report::Packet(1 << 20, vec![1, 2]), Report::Lie(0, "why".into())];
+        let others = [Report::Packet(1 << 20, vec![1, 2]), Report::Malformed(0, "why".into())];
         for report in exits.into_iter().chain(others) {
             assert_eq!(Report::decode(&report.encode()), Ok(report));
         }

@@ -6,26 +6,26 @@ fn identity(build: u8, version: &str) -> Identity {
 }
 
 fn hello(build: u8) -> Message {
-    Message::plain(Kind::Hello, identity(build, "1.0").encode())
+    Message::plain(LineKind::Hello, identity(build, "1.0").encode())
 }
 
 fn gather(sequence: u32, blob: &[u8]) -> Message {
-    Message { kind: Kind::Gather, sequence, bytes: blob.to_vec(), fds: Vec::new() }
+    Message { kind: LineKind::Gather, sequence, bytes: blob.to_vec(), fds: Vec::new() }
 }
 
 fn finalized() -> Message {
-    Message::plain(Kind::Finalized, Vec::new())
+    Message::plain(LineKind::Finalized, Vec::new())
 }
 
 /// A roster whose ranks have all joined.
 fn joined(size: u32) -> Roster {
     let mut roster = Roster::new(size);
     (0..size).for_each(|rank| roster.message(rank, hello(1)));
-    assert!(matches!(roster.take_outputs()[..], [Output::Tell(Message { kind: Kind::Welcome, .. })]));
+    assert!(matches!(roster.take_outputs()[..], [Output::Tell(Message { kind: LineKind::Welcome, .. })]));
     roster
 }
 
-fn failure(roster: &mut Roster) -> Option<Failure> {
+fn failure(roster: &mut Roster) -> Option<JobFailure> {
     roster.take_outputs().into_iter().find_map(|output| match output {
         Output::Fail(failure) => Some(failure),
         _ => None,
@@ -46,7 +46,7 @@ fn ranks_are_welcomed_when_the_last_has_said_hello() {
     roster.message(0, hello(1));
     assert!(roster.take_outputs().is_empty());
     roster.message(1, hello(1));
-    assert!(matches!(roster.take_outputs()[..], [Output::Tell(Message { kind: Kind::Welcome, .. })]));
+    assert!(matches!(roster.take_outputs()[..], [Output::Tell(Message { kind: LineKind::Welcome, .. })]));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn two_programs_in_one_job_are_refused_with_all_names() {
 fn two_versions_of_scash_in_one_job_are_refused() {
     let mut roster = Roster::new(2);
     roster.message(0, hello(1));
-    roster.message(1, Message::plain(Kind::Hello, identity(1, "2.0").encode()));
+    roster.message(1, Message::plain(LineKind::Hello, identity(1, "2.0").encode()));
     let (_, why) = complaint(roster);
     assert!(why.contains("scash 1.0") && why.contains("scash 2.0"), "{why}");
 }
@@ -90,7 +90,7 @@ fn a_gather_ends_when_all_have_given_and_the_next_may_begin() {
         roster.message(0, gather(sequence, b"zero"));
         match &roster.take_outputs()[..] {
             [Output::Tell(message)] => {
-                assert_eq!((message.kind, message.sequence), (Kind::Gathered, sequence));
+                assert_eq!((message.kind, message.sequence), (LineKind::Gathered, sequence));
                 assert!(message.bytes.ends_with(b"zeroone"));
             }
             other => panic!("{other:?}"),
@@ -107,7 +107,7 @@ fn messages_out_of_turn_name_the_rank_that_sent_them() {
         |roster| [gather(0, b""), finalized()].into_iter().for_each(|message| roster.message(1, message)),
         |roster| [finalized(), finalized()].into_iter().for_each(|message| roster.message(1, message)),
         |roster| [finalized(), gather(0, b"")].into_iter().for_each(|message| roster.message(1, message)),
-        |roster| roster.message(1, Message::plain(Kind::Welcome, Vec::new())),
+        |roster| roster.message(1, Message::plain(LineKind::Welcome, Vec::new())),
     ];
     for (index, lie) in lies.iter().enumerate() {
         let mut roster = joined(3);
@@ -121,7 +121,7 @@ fn messages_out_of_turn_name_the_rank_that_sent_them() {
 #[test]
 fn a_hello_that_is_rubbish_or_missing_names_the_rank() {
     let mut roster = Roster::new(2);
-    roster.message(1, Message::plain(Kind::Hello, vec![1, 2, 3]));
+    roster.message(1, Message::plain(LineKind::Hello, vec![1, 2, 3]));
     assert_eq!(complaint(roster).0, Some(1));
     let mut roster = Roster::new(2);
     roster.message(1, gather(0, b""));
@@ -152,7 +152,7 @@ fn an_exit_without_finalize_is_a_failure_although_its_status_is_0() {
     roster.exited(1, Exit::Status(0));
     let outputs = roster.take_outputs();
     assert!(matches!(outputs[0], Output::Mark(1, RankState::Exited(0))), "{outputs:?}");
-    assert!(matches!(&outputs[1], Output::Tell(Message { kind: Kind::Abort, .. })), "{outputs:?}");
+    assert!(matches!(&outputs[1], Output::Tell(Message { kind: LineKind::Abort, .. })), "{outputs:?}");
     let Output::Fail(failure) = &outputs[2] else { panic!("{outputs:?}") };
     assert_eq!(failure.why, "exited with status 0 without calling dsm_finalize or scomm_finalize");
     assert_eq!((failure.rank, failure.status), (Some(1), 1));
@@ -169,7 +169,7 @@ fn deaths_are_reported_as_a_shell_would() {
     for (exit, why, status) in ends {
         let mut roster = joined(2);
         roster.exited(0, exit);
-        assert_eq!(failure(&mut roster), Some(Failure { rank: Some(0), why: why.into(), status }));
+        assert_eq!(failure(&mut roster), Some(JobFailure { rank: Some(0), why: why.into(), status }));
     }
 }
 
@@ -222,7 +222,7 @@ proptest! {
         for (rank, what, number, bytes) in steps {
             match what {
                 0 => roster.message(rank, hello(1)),
-                1 => roster.message(rank, Message::plain(Kind::Hello, bytes)),
+                1 => roster.message(rank, Message::plain(LineKind::Hello, bytes)),
                 2 => roster.message(rank, gather(number % 3, &bytes)),
                 3 => roster.message(rank, finalized()),
                 4 => roster.exited(rank, Exit::Status(number.to_le_bytes()[0])),

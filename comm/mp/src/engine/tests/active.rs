@@ -75,7 +75,7 @@ fn a_handler_whose_answers_nobody_takes_is_refused_at_the_bound() {
 fn an_active_message_for_an_unknown_handler_or_past_the_window_breaks_the_protocol() {
     let mut net = Network::new(2, OPTIONS, false);
     let mut says = |handler: u16, len: usize| {
-        let head = Head::Active { handler }.encode();
+        let head = MessageHead::Active { handler }.encode();
         net.engines[0].arrived(1, head.kind, &[head.bytes(), &vec![0; len]].concat())
     };
     assert!(matches!(says(2, 8), Err(Error::Protocol { rank: 1, .. })));

@@ -2,8 +2,8 @@
 
 use super::collectives::{KINDS, Played};
 use super::{Network, OPTIONS};
-use crate::requests::Number;
-use crate::span::{Room, Source};
+use crate::requests::RequestNumber;
+use crate::span::{ReceiveBuffer, Source};
 use proptest::prelude::*;
 use scash_comm::Error;
 
@@ -15,7 +15,7 @@ const LONG: usize = 70;
 struct Part {
     _input: Vec<u64>,
     output: Vec<u64>,
-    number: Number,
+    number: RequestNumber,
     outcome: Option<Result<(), Error>>,
 }
 
@@ -38,7 +38,7 @@ impl Scene {
         // SAFETY: the memory lives as long as the scene.
         let source = unsafe { Source::new(input.as_ptr().cast(), 8 * input.len()) };
         // SAFETY: as above.
-        let place = unsafe { Room::new(output.as_mut_ptr().cast(), 8 * output.len()) };
+        let place = unsafe { ReceiveBuffer::new(output.as_mut_ptr().cast(), 8 * output.len()) };
         let number = self.net.engines[at].start(&played.collective(), source, place).unwrap();
         self.parts[at].push(Part { _input: input, output, number, outcome: None });
         self.net.look_at_board(at);

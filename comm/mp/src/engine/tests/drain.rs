@@ -2,7 +2,7 @@
 
 use super::game::{Game, Move, RANKS, step};
 use crate::Large;
-use crate::engine::{Found, Reach};
+use crate::engine::{Found, ReadAccess};
 use proptest::prelude::*;
 
 /// All ranks drain, in some order; with `reborn` the engines then find new processes about them.
@@ -20,7 +20,7 @@ fn checkpoint(game: &mut Game, first: usize, reborn: bool) {
     }
     assert!(net.letters.iter().flatten().all(std::collections::VecDeque::is_empty), "nothing is on its way");
     assert!(net.engines.iter_mut().all(|engine| engine.hindrance().is_none()));
-    let reach = [Reach { all: false, registered: false }; RANKS];
+    let reach = [ReadAccess { all: false, registered: false }; RANKS];
     for at in (0..RANKS).filter(|_| reborn) {
         let groups = net.groups[at].clone();
         net.engines[at].reborn(Found { reads: &reach, readable: &reach, registered: 0..0, groups });

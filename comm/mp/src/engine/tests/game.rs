@@ -1,9 +1,9 @@
 //! Games: random steps of applications and of the network, and what must hold whatever they are.
 
-use super::{Call, ECHO, KEEP, Network, OPTIONS, message, own};
+use super::{ECHO, HandlerCall, KEEP, Network, OPTIONS, message, own};
 use crate::blocks::{Blocks, Shape};
-use crate::requests::Number;
-use crate::span::Room;
+use crate::requests::RequestNumber;
+use crate::span::ReceiveBuffer;
 use crate::{Large, Options, Status};
 use proptest::prelude::*;
 
@@ -82,7 +82,7 @@ struct Sent {
     to: usize,
     tag: u64,
     bytes: Vec<u8>,
-    request: Option<Number>,
+    request: Option<RequestNumber>,
     /// It was tried to take it back,
     is_unwanted: bool,
     /// and that was not too late.
@@ -92,7 +92,7 @@ struct Sent {
 struct Receive {
     source: Option<u32>,
     tag: Option<u64>,
-    request: Number,
+    request: RequestNumber,
 }
 
 impl Receive {
@@ -105,7 +105,7 @@ struct Get {
     from: usize,
     shape: Shape,
     into: Vec<u8>,
-    request: Number,
+    request: RequestNumber,
 }
 
 /// A game and what is known of it.
@@ -113,9 +113,9 @@ pub(super) struct Game {
     pub(super) net: Network,
     windows: Vec<Vec<u8>>,
     gets: Vec<Vec<Get>>,
-    marks: Vec<(usize, Number)>,
+    marks: Vec<(usize, RequestNumber)>,
     /// Active messages sent by ranks: to whom, and which.
-    calls: Vec<Vec<(usize, Call)>>,
+    calls: Vec<Vec<(usize, HandlerCall)>>,
     sent: Vec<Vec<Sent>>,
     receives: Vec<Vec<Receive>>,
 }
@@ -129,7 +129,7 @@ impl Game {
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
         for (engine, window) in net.engines.iter_mut().zip(&windows) {
             // SAFETY: the window lives as long as the game, and is only read.
-            engine.open_window(WINDOW, unsafe { Room::new(window.as_ptr().cast_mut(), LEN) });
+            engine.open_window(WINDOW, unsafe { ReceiveBuffer::new(window.as_ptr().cast_mut(), LEN) });
         }
         Game {
             net,
@@ -198,7 +198,7 @@ impl Game {
             Move::Call { from, to, handler, len } => {
                 let bytes = message(from, self.calls[from].len(), len);
                 if self.net.call(from, to, handler, &bytes).unwrap() {
-                    self.calls[from].push((to, Call { from: from as u32, handler, bytes }));
+                    self.calls[from].push((to, HandlerCall { from: from as u32, handler, bytes }));
                 }
             }
             Move::Run(at) => _ = self.net.run(at),
@@ -306,8 +306,8 @@ impl Game {
     fn check_active(&self) -> Verdict {
         for (from, to) in (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to))) {
             let handled = self.net.handled[to].iter().filter(|call| call.from as usize == from);
-            let is_echo = |call: &&Call| call.handler == KEEP && self.was_sent_as(call) == ECHO;
-            let (echoes, direct): (Vec<&Call>, Vec<&Call>) = handled.partition(is_echo);
+            let is_echo = |call: &&HandlerCall| call.handler == KEEP && self.was_sent_as(call) == ECHO;
+            let (echoes, direct): (Vec<&HandlerCall>, Vec<&HandlerCall>) = handled.partition(is_echo);
             let sent = |from: usize, to: usize| {
                 self.calls[from].iter().filter(move |&&(theirs, _)| theirs == to).map(|(_, call)| call)
             };
@@ -323,7 +323,7 @@ impl Game {
     }
 
     /// For which handler an active message was sent that is known by its bytes.
-    fn was_sent_as(&self, call: &Call) -> u16 {
+    fn was_sent_as(&self, call: &HandlerCall) -> u16 {
         let [rank, low, high] = [0, 1, 2].map(|at| usize::from(call.bytes[at]));
         self.calls[rank][low | high << 8].1.handler
     }
@@ -350,7 +350,7 @@ impl Game {
         for (from, to) in (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to))) {
             let (here, there) = (&self.net.engines[from].peers[to], &self.net.engines[to].peers[from]);
             prop_assert!(here.held.is_empty());
-            for (here, there) in [(&here.mail, &there.mail), (&here.calls, &there.calls)] {
+            for (here, there) in [(&here.messages, &there.messages), (&here.calls, &there.calls)] {
                 prop_assert_eq!(here.credit + there.debt, OPTIONS.window, "what is lent is owed");
                 prop_assert!(there.debt < OPTIONS.window / 2, "what was received is given back");
             }

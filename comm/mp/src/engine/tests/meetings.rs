@@ -2,8 +2,8 @@
 
 use super::{Network, OPTIONS};
 use crate::collective::Collective;
-use crate::requests::Number;
-use crate::span::Room;
+use crate::requests::RequestNumber;
+use crate::span::ReceiveBuffer;
 use proptest::prelude::*;
 use scash_comm::Error;
 
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Move> {
 
 struct Game {
     net: Network,
-    begun: Vec<Vec<Number>>,
+    begun: Vec<Vec<RequestNumber>>,
     /// What came of each.
     over: Vec<Vec<Option<Result<(), u32>>>>,
     /// The rank that dies, after so many barriers have begun there.
@@ -60,7 +60,7 @@ impl Game {
         match *step {
             Move::Begin(at) if self.may_begin(at) => {
                 // SAFETY: there are no bytes.
-                let nothing = unsafe { Room::new(std::ptr::dangling_mut(), 0) };
+                let nothing = unsafe { ReceiveBuffer::new(std::ptr::dangling_mut(), 0) };
                 let number =
                     self.net.engines[at].start(&Collective::Barrier, nothing.source(), nothing).unwrap();
                 self.begun[at].push(number);

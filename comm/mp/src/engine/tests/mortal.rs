@@ -2,12 +2,12 @@
 //! end, well or with an error that names it, and nothing is left of them.
 
 use super::collectives::{KINDS, Played};
-use super::{Call, ECHO, Fate, KEEP, Network, OPTIONS, PATIENCE, message, own};
+use super::{ECHO, Fate, HandlerCall, KEEP, Network, OPTIONS, SILENT_TICKS, message, own};
 use crate::blocks::{Blocks, Shape};
 use crate::matching::Pattern;
-use crate::requests::{Number, Outcome};
-use crate::span::{Room, Source};
-use crate::wire::Head;
+use crate::requests::{Outcome, RequestNumber};
+use crate::span::{ReceiveBuffer, Source};
+use crate::wire::MessageHead;
 use crate::{Large, Options};
 use proptest::prelude::*;
 use scash_comm::{Error, Result};
@@ -118,7 +118,7 @@ enum What {
 /// An operation of a rank. What it works on lies in vectors that stay.
 struct Operation {
     what: What,
-    request: Option<Number>,
+    request: Option<RequestNumber>,
     /// Why it could not be begun, or what came of it.
     outcome: Option<Outcome>,
     is_withdrawn: bool,
@@ -145,7 +145,7 @@ impl Game {
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
         for (engine, window) in net.engines.iter_mut().zip(&windows) {
             // SAFETY: the window lives as long as the game, and is only read.
-            engine.open_window(WINDOW, unsafe { Room::new(window.as_ptr().cast_mut(), LEN) });
+            engine.open_window(WINDOW, unsafe { ReceiveBuffer::new(window.as_ptr().cast_mut(), LEN) });
         }
         let operations = (0..RANKS).map(|_| Vec::new()).collect();
         let (sent, calls) = (vec![Vec::new(); RANKS], vec![Vec::new(); RANKS]);
@@ -161,7 +161,7 @@ impl Game {
         (0..RANKS).filter(move |&rank| rank != victim)
     }
 
-    fn note(&mut self, at: usize, what: What, begun: Result<Option<Number>>) {
+    fn note(&mut self, at: usize, what: What, begun: Result<Option<RequestNumber>>) {
         self.net.carry_out(at);
         let (request, outcome) = match begun {
             Ok(request) => (request, request.is_none().then(|| Ok(Default::default()))),
@@ -176,7 +176,7 @@ impl Game {
             Move::Piece(from, to) => _ = self.net.piece(from, to),
             Move::Run(at) => _ = self.net.run(at),
             // The network may be slow, but not so slow that ranks are taken for gone.
-            Move::Tick if self.ticks < PATIENCE => {
+            Move::Tick if self.ticks < SILENT_TICKS => {
                 self.ticks += 1;
                 self.net.tick();
             }
@@ -281,7 +281,7 @@ impl Game {
         // SAFETY: both vectors live to the end of the game, though they are moved.
         let source = unsafe { Source::new(input.as_ptr().cast(), 8 * input.len()) };
         // SAFETY: as above, and the output is not used meanwhile.
-        let place = unsafe { Room::new(output.as_mut_ptr().cast(), 8 * output.len()) };
+        let place = unsafe { ReceiveBuffer::new(output.as_mut_ptr().cast(), 8 * output.len()) };
         let request = self.net.engines[at].start(&played.collective(), source, place).unwrap();
         self.note(at, What::Collective { played, _input: input, output }, Ok(Some(request)));
     }
@@ -400,7 +400,8 @@ impl Game {
     /// Active messages between survivors were handled once, in their order.
     fn check_active(&self) -> Verdict {
         for (from, to) in self.pairs() {
-            let is_his = |call: &&Call| call.from as usize == from && usize::from(call.bytes[0]) == from;
+            let is_his =
+                |call: &&HandlerCall| call.from as usize == from && usize::from(call.bytes[0]) == from;
             let handled = self.net.handled[to].iter().filter(is_his).map(|call| &call.bytes);
             let sent = self.calls[from].iter().filter(|(theirs, _)| *theirs == to).map(|(_, bytes)| bytes);
             prop_assert!(handled.eq(sent));
@@ -435,7 +436,7 @@ impl Game {
         }
         for (from, to) in self.pairs() {
             let (here, there) = (&self.net.engines[from].peers[to], &self.net.engines[to].peers[from]);
-            for (here, there) in [(&here.mail, &there.mail), (&here.calls, &there.calls)] {
+            for (here, there) in [(&here.messages, &there.messages), (&here.calls, &there.calls)] {
                 prop_assert_eq!(here.credit + there.debt, OPTIONS.window, "what is lent is owed");
                 prop_assert!(there.debt < OPTIONS.window / 2, "what was received is given back");
             }
@@ -487,7 +488,7 @@ impl Game {
 fn an_operation_does_not_fail_because_of_a_rank_that_does_not_exist() {
     for culprit in [2, 3, u64::MAX] {
         let mut net = Network::new(2, OPTIONS, false);
-        let head = Head::Abort { operation: 0, culprit }.encode();
+        let head = MessageHead::Abort { operation: 0, culprit }.encode();
         let taken = net.engines[0].arrived(1, head.kind, head.bytes());
         assert!(matches!(taken, Err(Error::Protocol { rank: 1, .. })), "rank {culprit} of 2: {taken:?}");
     }

@@ -27,18 +27,18 @@ impl Scene {
         &mut self.net.engines[1]
     }
 
-    fn receive(&mut self, into: Destination) -> Number {
+    fn receive(&mut self, into: Destination) -> RequestNumber {
         self.net.receive(1, Some(FROM), Some(STATUS.tag), into).unwrap()
     }
 
     /// Where the bytes from `at` on go.
-    fn room(&mut self, at: usize) -> Result<Option<Room>> {
+    fn room(&mut self, at: usize) -> Result<Option<ReceiveBuffer>> {
         let (kind, head, left) = (self.kind, self.head.clone(), STATUS.len - at);
         self.engine().room(FROM, kind, &head, (at, left))
     }
 
     /// The bytes from `at` to `end` come.
-    fn come(&mut self, at: usize, end: usize) -> Option<Room> {
+    fn come(&mut self, at: usize, end: usize) -> Option<ReceiveBuffer> {
         let room = self.room(at).unwrap();
         if let Some(room) = room {
             room.store(0, &self.bytes[at..end]);
@@ -49,20 +49,20 @@ impl Scene {
         room
     }
 
-    fn outcome(&mut self, number: Number) -> Option<Outcome> {
+    fn outcome(&mut self, number: RequestNumber) -> Option<Outcome> {
         self.net.outcome(1, Some(number))
     }
 
     /// Nothing is kept, and what was lent is owed.
     fn check_rest(&mut self) {
         assert!(self.engine().landings.is_empty() && self.engine().unexpected.len() == 0);
-        assert_eq!(self.engine().peers[0].mail.debt, STATUS.len + COST);
+        assert_eq!(self.engine().peers[0].messages.debt, STATUS.len + COST);
     }
 }
 
 fn place(room: &mut [u8]) -> Destination {
     // SAFETY: tests keep the room to their end.
-    Destination::Room(unsafe { Room::new(room.as_mut_ptr(), room.len()) })
+    Destination::Room(unsafe { ReceiveBuffer::new(room.as_mut_ptr(), room.len()) })
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn parts_that_do_not_follow_one_another_are_refused() {
     assert!(scene.room(1).is_err(), "it has not begun");
     scene.come(0, 20);
     assert!(scene.room(19).is_err(), "more than there was");
-    let push = Head::Push { context: 0, tag: 0, len: 10, push: 0 }.encode();
+    let push = MessageHead::Push { context: 0, tag: 0, len: 10, push: 0 }.encode();
     assert!(scene.engine().arrived(FROM, push.kind, push.bytes()).is_err(), "a push has a number");
 }
 
@@ -147,7 +147,7 @@ fn parts_that_do_not_follow_one_another_are_refused() {
 fn pushed(pushes: &[(u64, u64)]) -> Result<()> {
     let mut net = Network::new(2, OPTIONS, false);
     pushes.iter().try_for_each(|&(len, push)| {
-        let head = Head::Push { context: 0, tag: 0, len, push }.encode();
+        let head = MessageHead::Push { context: 0, tag: 0, len, push }.encode();
         net.engines[0].arrived(1, head.kind, head.bytes())
     })
 }

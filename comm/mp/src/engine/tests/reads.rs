@@ -8,7 +8,7 @@ const LEN: usize = 5 * READ_PIECE / 2;
 
 /// A receive at rank 1, and a long message of rank 0 that was offered for it: both their numbers, and the
 /// message.
-fn offered(net: &mut Network) -> (Number, Number, Vec<u8>) {
+fn offered(net: &mut Network) -> (RequestNumber, RequestNumber, Vec<u8>) {
     let bytes = message(0, 1, LEN);
     let receive = net.receive(1, Some(0), None, own()).unwrap();
     let send = net.send(0, 1, 0, &bytes).unwrap();
@@ -17,8 +17,8 @@ fn offered(net: &mut Network) -> (Number, Number, Vec<u8>) {
 }
 
 /// What rank 1 has said to rank 0 and is on its way.
-fn answers(net: &Network) -> Vec<Head> {
-    net.letters[1][0].iter().map(|(kind, letter)| Head::decode(*kind, letter).unwrap().0).collect()
+fn answers(net: &Network) -> Vec<MessageHead> {
+    net.letters[1][0].iter().map(|(kind, letter)| MessageHead::decode(*kind, letter).unwrap().0).collect()
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_long_message_is_read_piece_by_piece_and_its_sender_hears_of_the_last() {
     }
     assert!(!net.read_aside(1) && !net.engines[1].has_reads());
     assert!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes == bytes);
-    assert_eq!(answers(&net), [Head::Done { send: send.0 }]);
+    assert_eq!(answers(&net), [MessageHead::Done { send: send.0 }]);
     net.settle();
     assert!(net.outcome(0, Some(send)).unwrap().is_ok());
 }
@@ -44,12 +44,12 @@ fn a_thread_that_waits_says_so_and_reads_it_all() {
     assert_eq!(net.engines[1].next_read(), Some(receive));
     net.engines[1].is_read_at_once(receive);
     net.carry_out(1);
-    assert_eq!(answers(&net), [Head::Reading { send: send.0 }]);
+    assert_eq!(answers(&net), [MessageHead::Reading { send: send.0 }]);
     assert!(net.deliver(1, 0));
     assert_eq!(net.engines[0].unheard(send), None);
     net.read(1, receive);
     net.carry_out(1);
-    assert_eq!(answers(&net), [Head::Done { send: send.0 }]);
+    assert_eq!(answers(&net), [MessageHead::Done { send: send.0 }]);
     assert!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes == bytes);
 }
 
@@ -77,7 +77,7 @@ fn what_a_thread_waits_to_have_sent_is_brought_to_one_that_waits_through_shared_
         assert_eq!(is_brought, is_near && waits && is_awake && !is_half_read);
         net.carry_out(1);
         if is_brought {
-            assert_eq!(answers(&net), [Head::Accept { send: send.0, receive: receive.0 }]);
+            assert_eq!(answers(&net), [MessageHead::Accept { send: send.0, receive: receive.0 }]);
             assert!(!net.engines[1].has_reads());
             net.settle();
         } else {
@@ -98,7 +98,7 @@ fn who_comes_to_wait_reads_the_rest_and_wakes_nobody_for_that() {
     assert!(answers(&net).is_empty(), "the sender sleeps, and its core may be the helper's");
     net.read(1, receive);
     net.carry_out(1);
-    assert_eq!(answers(&net), [Head::Done { send: send.0 }]);
+    assert_eq!(answers(&net), [MessageHead::Done { send: send.0 }]);
     assert!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes == bytes);
 }
 
@@ -152,7 +152,7 @@ fn a_message_that_can_be_read_no_further_is_asked_for_from_its_beginning() {
     // SAFETY: it is said not to be done.
     unsafe { net.engines[1].was_read(claimed, None) };
     net.carry_out(1);
-    assert_eq!(answers(&net), [Head::Accept { send: send.0, receive: receive.0 }]);
+    assert_eq!(answers(&net), [MessageHead::Accept { send: send.0, receive: receive.0 }]);
     net.settle();
     assert!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes == bytes);
     assert!(net.outcome(0, Some(send)).unwrap().is_ok());

@@ -18,7 +18,7 @@ fn ticks(net: &mut Network, count: u32) -> Vec<u32> {
 fn who_waits_for_nobody_asks_nobody() {
     let mut net = Network::new(3, OPTIONS, false);
     net.fates[1] = Fate::Stopped;
-    assert_eq!(ticks(&mut net, 3 * PATIENCE), []);
+    assert_eq!(ticks(&mut net, 3 * SILENT_TICKS), []);
     assert!(net.letters.iter().flatten().all(VecDeque::is_empty));
 }
 
@@ -26,7 +26,7 @@ fn who_waits_for_nobody_asks_nobody() {
 fn a_rank_that_lives_answers_and_is_waited_for_as_long_as_it_takes() {
     let mut net = Network::new(3, OPTIONS, false);
     let receive = net.receive(0, Some(1), None, own()).unwrap();
-    assert_eq!(ticks(&mut net, 5 * PATIENCE), []);
+    assert_eq!(ticks(&mut net, 5 * SILENT_TICKS), []);
     let bytes = message(1, 0, 30);
     net.send(1, 0, 0, &bytes);
     net.settle();
@@ -52,7 +52,7 @@ fn a_rank_that_is_waited_for_in_silence_is_given_up_and_no_other() {
         net.fates[1] = Fate::Stopped;
         begin(&mut net, &bytes);
         net.carry_out(0);
-        assert_eq!(ticks(&mut net, PATIENCE), []);
+        assert_eq!(ticks(&mut net, SILENT_TICKS), []);
         assert_eq!(ticks(&mut net, 1), [1]);
     }
 }
@@ -61,10 +61,10 @@ fn a_rank_that_is_waited_for_in_silence_is_given_up_and_no_other() {
 fn what_moves_at_the_endpoint_is_a_sign_of_life() {
     let mut net = Network::new(2, OPTIONS, false);
     net.fates[1] = Fate::Stopped;
-    for moved in 0..u64::from(3 * PATIENCE) {
+    for moved in 0..u64::from(3 * SILENT_TICKS) {
         assert_eq!(net.engines[0].tick(|_| Some(moved)), []);
     }
-    let lost: Vec<u32> = (0..PATIENCE + 2).flat_map(|_| net.engines[0].tick(|_| Some(0))).collect();
+    let lost: Vec<u32> = (0..SILENT_TICKS + 2).flat_map(|_| net.engines[0].tick(|_| Some(0))).collect();
     assert_eq!(lost, [1]);
 }
 
@@ -76,12 +76,12 @@ fn parts_of_a_long_message_are_signs_of_life_and_of_one_that_was_given_up_are_pa
     let receive = net.receive(0, Some(1), None, own()).unwrap();
     assert!(net.deliver(1, 0), "it is announced");
     net.fates[1] = Fate::Stopped;
-    let head = Head::Pushed { push: only_landing(&net.engines[0]) }.encode();
+    let head = MessageHead::Pushed { push: only_landing(&net.engines[0]) }.encode();
     for piece in bytes[..400].chunks(10) {
         assert_eq!(net.engines[0].tick(|_| None), []);
         arrive_in_parts(&mut net.engines[0], 1, (head.kind, head.bytes()), piece).unwrap();
     }
-    let lost = (0..PATIENCE + 2).flat_map(|_| {
+    let lost = (0..SILENT_TICKS + 2).flat_map(|_| {
         // The endpoint asks whenever it is looked at.
         net.engines[0].room(1, head.kind, head.bytes(), (400, 100)).unwrap();
         net.engines[0].tick(|_| None)
@@ -121,12 +121,12 @@ fn what_one_says_that_was_given_up_is_not_waited_for() {
 ///
 /// # Safety
 /// Bytes and room stay to the end of the operation.
-unsafe fn exchange(net: &mut Network, at: usize, bytes: &[u8], room: &mut [u8]) -> Number {
+unsafe fn exchange(net: &mut Network, at: usize, bytes: &[u8], room: &mut [u8]) -> RequestNumber {
     let lens = vec![bytes.len() / 3; 3];
     // SAFETY: the caller's promise.
     let input = unsafe { Source::new(bytes.as_ptr(), bytes.len()) };
     // SAFETY: as above.
-    let output = unsafe { Room::new(room.as_mut_ptr(), room.len()) };
+    let output = unsafe { ReceiveBuffer::new(room.as_mut_ptr(), room.len()) };
     let number =
         net.engines[at].start(&Collective::AllToAll { to: lens.clone(), from: lens }, input, output).unwrap();
     net.carry_out(at);
@@ -169,7 +169,7 @@ fn a_collective_operation_fails_that_another_rank_never_begins_because_one_befor
     let earlier = unsafe { exchange(&mut net, 0, &bytes, &mut rooms[0]) };
     // SAFETY: as above.
     let failed = unsafe { exchange(&mut net, 0, &bytes, &mut rooms[1]) };
-    let abort = Head::Abort { operation: 1, culprit: 2 }.encode();
+    let abort = MessageHead::Abort { operation: 1, culprit: 2 }.encode();
     net.letters[1][0].push_back((abort.kind, abort.bytes().to_vec()));
     net.settle();
     assert!(net.outcome(0, Some(earlier)).is_none(), "there rank 1 may still do its part");

@@ -52,7 +52,7 @@ fn only_the_rank_that_was_offered_a_message_says_that_its_offer_is_withdrawn() {
     let bytes = message(0, 1, 2000);
     let mut net = Network::new(3, OPTIONS, true);
     let send = net.send(0, 1, 0, &bytes).unwrap();
-    let withdrawn = Head::Withdrawn { send: send.0 }.encode();
+    let withdrawn = MessageHead::Withdrawn { send: send.0 }.encode();
     // Not before this rank has asked for it, either.
     assert!(matches!(
         net.engines[0].arrived(1, withdrawn.kind, withdrawn.bytes()),
@@ -61,7 +61,7 @@ fn only_the_rank_that_was_offered_a_message_says_that_its_offer_is_withdrawn() {
     let mut net = Network::new(3, OPTIONS, true);
     let send = net.send(0, 1, 0, &bytes).unwrap();
     assert!(net.engines[0].withdraw(send));
-    let withdrawn = Head::Withdrawn { send: send.0 }.encode();
+    let withdrawn = MessageHead::Withdrawn { send: send.0 }.encode();
     let said = net.engines[0].arrived(2, withdrawn.kind, withdrawn.bytes());
     assert!(matches!(said, Err(Error::Protocol { rank: 2, .. })));
     assert_eq!(net.engines[0].was_withdrawn(send), None, "rank 1 may be reading it");

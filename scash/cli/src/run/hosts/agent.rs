@@ -3,18 +3,19 @@
 //! for its ranks, [`survive`] what it does besides where they may die.
 
 mod orphan;
+mod running_ranks;
+mod survival;
 mod survive;
-mod work;
 
 use super::assignment::Assignment;
-use super::copy::Copy;
 use super::frames::{Cutter, Down, FROM_LAUNCHER, Up, hello};
+use super::program_copy::ProgramCopy;
 use super::uplink::{Output, Uplink};
-use super::{BEAT, PATIENCE};
-use crate::run::front::{self, News, Orders};
+use super::{BEAT, TIMEOUT};
+use crate::run::front::{self, FrontNews, Orders};
 use crate::run::oom::OomKills;
-use crate::run::output::{Printing, Stream, Wiring, Word};
-use crate::run::recovery::Outfit;
+use crate::run::output::{Printing, PrintingState, Stream, Wiring};
+use crate::run::recovery::RankSetup;
 use crate::run::spawn::{Streams, spawn};
 use crate::run::{Refusal, cores, signals, status, sweep};
 use nix::errno::Errno;
@@ -23,13 +24,13 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use orphan::Orphan;
+use running_ranks::RunningRanks;
 use scash_join::boot::Report;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use work::Work;
 
 /// What became readable: a rank's pidfd by the rank's number, or one of these.
 const LAUNCHER: u64 = 1 << 32;
@@ -81,9 +82,9 @@ struct Agent {
     epoll: Epoll,
     oom_kills: OomKills,
     /// What to run, while its program comes.
-    coming: Option<(Assignment, Copy)>,
+    coming: Option<(Assignment, ProgramCopy)>,
     /// `None` until the launcher has said what to run.
-    work: Option<Work>,
+    work: Option<RunningRanks>,
     /// When the launcher has said something last.
     heard: Instant,
     /// When it is told next that this agent is there.
@@ -144,7 +145,7 @@ impl Agent {
     /// Waits for the next thing to happen, and acts on it.
     fn step(&mut self) -> Result<(), Refusal> {
         let mut events = [EpollEvent::empty(); 64];
-        let count = match self.epoll.wait(&mut events, self.patience()) {
+        let count = match self.epoll.wait(&mut events, self.timeout()) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(failed("waiting for the ranks")(error)),
@@ -154,9 +155,9 @@ impl Agent {
                 (LAUNCHER, _) => self.hear()?,
                 (ORDERS, _) => self.take_orders(),
                 (CHILD, _) => while let Ok(Some(_)) = self.child_signals.read_signal() {},
-                (LINES, Some(work)) => work.branch.turn(),
+                (LINES, Some(work)) => work.host_relay.turn(),
                 (PRINTED, Some(work)) => {
-                    work.printing.take_if(|printing| printing.word() == Word::Done);
+                    work.printing.take_if(|printing| printing.word() == PrintingState::Done);
                 }
                 (COMMITTED, Some(_)) => self.take_news()?,
                 (SAID, Some(_)) => self.pass_sayings_on()?,
@@ -175,26 +176,26 @@ impl Agent {
     fn beat(&mut self) -> Result<(), Refusal> {
         let now = Instant::now();
         self.look_at_the_clock();
-        if now >= self.heard + PATIENCE && self.orphan.is_some() && self.launcher.is_some() {
+        if now >= self.heard + TIMEOUT && self.orphan.is_some() && self.launcher.is_some() {
             self.lose_launcher();
-        } else if now >= self.heard + PATIENCE && self.orphan.is_none() {
+        } else if now >= self.heard + TIMEOUT && self.orphan.is_none() {
             let why =
-                format!("the launcher has said nothing for {} s; its ranks here end", PATIENCE.as_secs());
+                format!("the launcher has said nothing for {} s; its ranks here end", TIMEOUT.as_secs());
             return Err(Refusal::new(status::LAUNCHER, why));
         }
         if now >= self.next_beat && !self.over {
             self.next_beat = now + BEAT;
-            if let Some(beacon) = self.work.as_mut().and_then(|work| work.beacon.as_mut()) {
-                beacon.turn();
+            if let Some(listener) = self.work.as_mut().and_then(|work| work.listener.as_mut()) {
+                listener.turn();
             }
             self.send(&Up::Alive)?;
         }
         Ok(())
     }
 
-    fn patience(&self) -> EpollTimeout {
+    fn timeout(&self) -> EpollTimeout {
         let beat = self.next_beat.saturating_duration_since(Instant::now());
-        let line = self.work.as_ref().and_then(|work| work.branch.patience());
+        let line = self.work.as_ref().and_then(|work| work.host_relay.timeout());
         let due = [line, self.wait()].into_iter().flatten().fold(beat, Duration::min);
         // The kernel counts milliseconds; a fraction more is not too early.
         EpollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
@@ -234,7 +235,7 @@ impl Agent {
             (Down::Go, Some(work)) if !work.begun => return self.begin(),
             (Down::Go, Some(_)) if is_orphan => return self.adopt(),
             (Down::Decision(decision), Some(work)) => {
-                work.branch.take(decision).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
+                work.host_relay.take(decision).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
             }
             // A process without a terminal does not stop at what terminals send.
             (Down::Signal(Signal::SIGTSTP), Some(work)) => work.processes.signal(Signal::SIGSTOP),
@@ -254,7 +255,7 @@ impl Agent {
     /// Gets ready to run what it is told, whose program may have to come first.
     fn receive(&mut self, assignment: Assignment) -> Result<(), Refusal> {
         let Some(size) = assignment.copied else { return self.prepare(assignment, None) };
-        match Copy::new(&assignment.program.1, size) {
+        match ProgramCopy::new(&assignment.program.1, size) {
             Ok(copy) => self.coming = Some((assignment, copy)),
             Err(refusal) => return self.refuse(refusal),
         }
@@ -283,16 +284,16 @@ impl Agent {
     }
 
     /// Gets ready to start ranks, or refuses.
-    fn prepare(&mut self, mut assignment: Assignment, copy: Option<Copy>) -> Result<(), Refusal> {
+    fn prepare(&mut self, mut assignment: Assignment, copy: Option<ProgramCopy>) -> Result<(), Refusal> {
         let succession = assignment.replicas.as_mut().and_then(|replicated| replicated.succession.take());
-        match Work::new(assignment, copy) {
+        match RunningRanks::new(assignment, copy) {
             Ok(work) => {
-                self.watch(&work.branch, LINES)?;
+                self.watch(&work.host_relay, LINES)?;
                 // Without it the loss of the launcher is the end of the job, as where nobody wants more.
                 if let Some(orphan) = succession.and_then(|all| Orphan::new(all, work.host).ok()) {
                     self.outlive(orphan, work.layout.size())?;
                 }
-                let address = work.beacon.as_ref().and_then(|beacon| beacon.address().ok());
+                let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
                 self.work = Some(work);
                 if let Some(address) = address {
                     self.send(&Up::Listens(address))?;
@@ -312,7 +313,7 @@ impl Agent {
             self.send_saved(&work)?
         } else {
             let mut wiring = Wiring::elsewhere(work.one_stream);
-            self.start_ranks(&mut work, |rank| wiring.make(rank).map(Outfit::plain))?;
+            self.start_ranks(&mut work, |rank| wiring.make(rank).map(RankSetup::plain))?;
             let uplink = &self.uplink;
             Printing::send(wiring, |done| outputs(uplink, done)).map_err(|error| trouble(&error))?
         };
@@ -325,17 +326,17 @@ impl Agent {
     /// Starts all ranks, or as many as can be.
     fn start_ranks(
         &mut self,
-        work: &mut Work,
-        mut outfit: impl FnMut(u32) -> io::Result<Outfit>,
+        work: &mut RunningRanks,
+        mut setup: impl FnMut(u32) -> io::Result<RankSetup>,
     ) -> Result<(), Refusal> {
-        let ranks = work.branch.ranks().to_vec();
+        let ranks = work.host_relay.ranks().to_vec();
         let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
         let places = cores::places(work.bind, count, work.settings.threads)?;
         for (index, number) in (0..).zip(ranks) {
             let place = places.as_ref().and_then(|places| places.of(index));
-            let outfit = outfit(number).map_err(|error| trouble(&error))?;
-            let streams = Streams { stdin: false, outfit };
-            match spawn(&work.task, streams, work.branch.invite(number), number, place) {
+            let setup = setup(number).map_err(|error| trouble(&error))?;
+            let streams = Streams { stdin: false, setup };
+            match spawn(&work.task, streams, work.host_relay.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
                     let pid = u32::try_from(rank.pid.as_raw()).unwrap_or(0);
@@ -354,10 +355,10 @@ impl Agent {
     /// Tells the launcher what there is to tell.
     fn report(&mut self) -> Result<(), Refusal> {
         let Some(work) = &mut self.work else { return Ok(()) };
-        if work.branch.patience().is_some() {
-            work.branch.turn();
+        if work.host_relay.timeout().is_some() {
+            work.host_relay.turn();
         }
-        let mut reports: Vec<Report> = std::iter::from_fn(|| work.branch.report()).collect();
+        let mut reports: Vec<Report> = std::iter::from_fn(|| work.host_relay.report()).collect();
         work.processes.reap_orphans();
         let have_ended = work.begun && !work.processes.any_run();
         if have_ended {
@@ -390,10 +391,10 @@ impl Agent {
     fn take_orders(&mut self) {
         loop {
             match (self.orders.next(), &self.work) {
-                (News::Nothing, _) => return,
-                (News::Order(order), Some(work)) => work.processes.signal(order.signal),
-                (News::Order(_), None) => {}
-                (News::FrontGone, _) => {
+                (FrontNews::Nothing, _) => return,
+                (FrontNews::Order(order), Some(work)) => work.processes.signal(order.signal),
+                (FrontNews::Order(_), None) => {}
+                (FrontNews::FrontGone, _) => {
                     self.over = true;
                     return;
                 }

@@ -60,7 +60,7 @@
 //! is of ranks that have ended, and it sends nothing of ranks until Again has come, which the launcher sends
 //! when all agents have said Ended (and then Rewound). So what comes before Ended belongs to the incarnation
 //! before, and what comes after it to the one that begins. The other way round, decisions that are sent
-//! before Again are those of the former trunk and reach the agent's former branch. Output is of no
+//! before Again are those of the launcher's former relay and reach the agent's former one. Output is of no
 //! incarnation: what is sent of it is never taken back.
 
 use super::assignment::Assignment;
@@ -111,7 +111,7 @@ pub(super) enum Up {
     Committed(Epoch),
     Resumed,
     Said(Vec<u8>),
-    Piece(Piece),
+    Piece(StoreChunk),
     HasRead { rank: u32, next: Option<u64> },
     Stored(u32),
     Kept(u64),
@@ -134,7 +134,7 @@ pub(super) struct Keeping {
 
 /// Bytes of the store of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct StoreChunk {
     pub(super) rank: u32,
     pub(super) at: u64,
     pub(super) bytes: Vec<u8>,
@@ -158,7 +158,7 @@ pub(super) enum Down {
     Finish,
     Empty(u32),
     Read { rank: u32, range: Range<u64> },
-    Piece(Piece),
+    Piece(StoreChunk),
     Store(u32),
     Farewell,
 }

@@ -2,6 +2,7 @@
 //! the [`Supervisor`] decide; where ranks may die, the [`Recovery`](crate::run::recovery::Recovery) decides
 //! first ([`survive`]).
 
+mod accusations;
 mod moves;
 mod requests;
 mod returns;
@@ -10,13 +11,13 @@ mod survive;
 mod takeover;
 
 use super::frames::{Down, Keeping, Up};
-use super::link::{Link, Stage, waited_for};
-use super::printer::{Piece, Printed, Printers};
-use super::pulse::{Life, Pulse};
+use super::heartbeat::{HeartbeatProbe, HostHealth};
+use super::link::{AgentLink, AgentStage, waited_for};
+use super::printer::{OutputChunk, OutputReport, Printers};
 use super::succession::Succession;
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
-use crate::run::front::{News, Order, Orders};
+use crate::run::front::{FrontNews, Orders, SignalOrder};
 use crate::run::oom;
 use crate::run::output::{self, Stream};
 use crate::run::plan::Plan;
@@ -27,7 +28,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::Secret;
-use scash_join::boot::{Exit, Layout, Report, Trunk};
+use scash_join::boot::{Exit, LauncherRelay, Layout, Report};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -88,9 +89,9 @@ struct Job<'a> {
     /// The program, if it is sent to the hosts.
     program: Option<Rc<[u8]>>,
     supervisor: Supervisor,
-    trunk: Trunk,
+    launcher_relay: LauncherRelay,
     /// One a host.
-    links: Vec<Link>,
+    links: Vec<AgentLink>,
     /// The process of each rank, on its host.
     pids: Vec<Option<u32>>,
     /// `None` when the front is dead.
@@ -107,7 +108,7 @@ struct Job<'a> {
     /// When agents are told next that the launcher is there.
     next_beat: Instant,
     /// When hosts are asked next whether they are there.
-    next_pulse: Instant,
+    next_probe: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
     /// Until when an end waits for [`WORD_OF_OTHERS`], its host, its rank, and how that exited; oldest first.
@@ -139,7 +140,7 @@ impl<'a> Job<'a> {
             secret: Secret::random().map_err(|error| refuse(error.to_string()))?,
             program: hosts.copy.then(|| start::read_program(&plan.task.program.path)).transpose()?,
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
-            trunk: Trunk::new(hosts.layout.clone()),
+            launcher_relay: LauncherRelay::new(hosts.layout.clone()),
             links: Vec::new(),
             pids: vec![None; plan.ranks as usize],
             orders: Some(orders),
@@ -152,7 +153,7 @@ impl<'a> Job<'a> {
             start_by: Some(Instant::now() + if hosts.former.is_some() { takeover::START } else { START }),
             tell_by: Some(Instant::now() + IMPATIENCE),
             next_beat: Instant::now() + BEAT,
-            next_pulse: Instant::now(),
+            next_probe: Instant::now(),
             dead_by: None,
             held_back: Vec::new(),
             over_since: None,
@@ -185,7 +186,7 @@ impl<'a> Job<'a> {
             Some(since) => since,
             None => self.over(),
         };
-        let is_out = self.printers.are_idle() && !self.links.iter().any(Link::is_open);
+        let is_out = self.printers.are_idle() && !self.links.iter().any(AgentLink::is_open);
         // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
         !is_out && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
     }
@@ -198,7 +199,7 @@ impl<'a> Job<'a> {
 
     /// Lets all agents go, and gives the commands that called them time to end.
     fn part(&mut self) {
-        self.links.iter_mut().for_each(Link::let_go);
+        self.links.iter_mut().for_each(AgentLink::let_go);
         let by = Instant::now() + FAREWELL;
         while Instant::now() < by && self.links.iter().any(|link| link.exit.is_none()) {
             std::thread::sleep(Duration::from_millis(1));
@@ -209,7 +210,7 @@ impl<'a> Job<'a> {
     /// Waits for the next thing to happen, and acts on it.
     fn step(&mut self) -> Result<(), Refusal> {
         let mut events = [EpollEvent::empty(); 64];
-        let count = match self.epoll.wait(&mut events, self.patience()) {
+        let count = match self.epoll.wait(&mut events, self.timeout()) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(failed("waiting for the hosts")(error)),
@@ -228,8 +229,9 @@ impl<'a> Job<'a> {
             self.settle();
         }
         self.look_after_links();
-        self.feel_pulses();
+        self.probe_hosts();
         self.look_for_lost_hosts();
+        self.judge_accusations();
         self.release();
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
@@ -238,35 +240,35 @@ impl<'a> Job<'a> {
     }
 
     /// How long nothing may happen until something is due.
-    fn patience(&self) -> EpollTimeout {
+    fn timeout(&self) -> EpollTimeout {
         let last_lines = self.over_since.filter(|_| self.supervisor.is_hurried()).map(|at| at + LAST_LINES);
         let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
         let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
         let tell = self.start_by.and(self.tell_by);
         let doubts = self.survival.as_ref().and_then(Survival::deadline);
         let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by];
-        let pulse = self.links.iter().any(|link| link.pulse.is_some()).then_some(self.next_pulse);
-        let due = own.into_iter().chain([self.supervisor.deadline(), doubts, pulse]);
+        let probe = self.links.iter().any(|link| link.probe.is_some()).then_some(self.next_probe);
+        let due = own.into_iter().chain([self.supervisor.deadline(), doubts, probe]);
         let due = due.flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         EpollTimeout::try_from(time).unwrap_or(EpollTimeout::MAX)
     }
 
-    fn link(&mut self, host: u32) -> &mut Link {
+    fn link(&mut self, host: u32) -> &mut AgentLink {
         &mut self.links[host as usize]
     }
 
     fn take_orders(&mut self) {
         while let Some(orders) = &mut self.orders {
             let actions = match orders.next() {
-                News::Nothing => return,
+                FrontNews::Nothing => return,
                 // The terminal of this machine has sent ranks of other sessions nothing.
-                News::Order(order) => {
-                    let order = Order { from_terminal: false, ..order };
+                FrontNews::Order(order) => {
+                    let order = SignalOrder { from_terminal: false, ..order };
                     self.supervisor.ordered(order, Instant::now())
                 }
-                News::FrontGone => {
+                FrontNews::FrontGone => {
                     self.orders = None;
                     self.supervisor.front_gone()
                 }
@@ -278,8 +280,10 @@ impl<'a> Job<'a> {
     fn take_printed(&mut self) {
         for printed in self.printers.printed() {
             match printed {
-                Printed::Taken(host, stream, bytes) => self.link(host).send(&Down::Taken { stream, bytes }),
-                Printed::Failed(trouble) => {
+                OutputReport::Taken(host, stream, bytes) => {
+                    self.link(host).send(&Down::Taken { stream, bytes })
+                }
+                OutputReport::Failed(trouble) => {
                     if trouble.is_unread() {
                         self.tell_all(&Down::Shut(trouble.stream));
                     }
@@ -309,35 +313,38 @@ impl<'a> Job<'a> {
     /// Takes a frame. The error says why no agent sends it.
     fn take(&mut self, host: u32, up: Up) -> Result<(), String> {
         match (self.link(host).stage, up) {
-            (Stage::Done | Stage::Gone, _) | (_, Up::Alive) => {}
-            (Stage::Calling, Up::Hello { frames, version }) => self.greet(host, frames, &version),
-            (Stage::Preparing, Up::Listens(address)) => {
-                self.link(host).pulse =
-                    self.hosts.heartbeat.and_then(|heartbeat| Pulse::call(address, heartbeat));
+            (AgentStage::Done | AgentStage::Gone, _) | (_, Up::Alive) => {}
+            (AgentStage::Calling, Up::Hello { frames, version }) => self.greet(host, frames, &version),
+            (AgentStage::Preparing, Up::Listens(address)) => {
+                self.link(host).probe =
+                    self.hosts.heartbeat.and_then(|heartbeat| HeartbeatProbe::call(address, heartbeat));
             }
-            (Stage::Preparing, Up::Ready) if !self.is_taken_over() => self.ready(host),
-            (Stage::Preparing, Up::Keeps(keeping)) if self.is_taken_over() => self.keeps(host, *keeping)?,
-            (Stage::Preparing, Up::Served { seconds }) if self.is_taken_over() => {
+            (AgentStage::Preparing, Up::Ready) if !self.is_taken_over() => self.ready(host),
+            (AgentStage::Preparing, Up::Keeps(keeping)) if self.is_taken_over() => {
+                self.keeps(host, *keeping)?
+            }
+            (AgentStage::Preparing, Up::Served { seconds }) if self.is_taken_over() => {
                 self.is_served(host, seconds)
             }
-            (Stage::Preparing | Stage::Running, Up::Refused { status, why }) => {
+            (AgentStage::Preparing | AgentStage::Running, Up::Refused { status, why }) => {
                 self.refused(host, status, &why)
             }
-            (Stage::Running, Up::Started { rank, pid }) if self.link(host).ranks.contains(&rank) => {
+            (AgentStage::Running, Up::Started { rank, pid }) if self.link(host).ranks.contains(&rank) => {
                 self.pids[rank as usize] = Some(pid);
             }
-            (Stage::Running, Up::OutOfMemory) => self.link(host).out_of_memory = true,
-            (Stage::Running, Up::Report(report)) => self.report(host, report)?,
-            (Stage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
+            (AgentStage::Running, Up::OutOfMemory) => self.link(host).out_of_memory = true,
+            (AgentStage::Running, Up::Report(report)) => self.report(host, report)?,
+            (AgentStage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
                 self.has_come(rank, stream, bytes.len());
-                self.printers.print(stream, Piece { host, rank, bytes });
+                self.printers.print(stream, OutputChunk { host, rank, bytes });
             }
             // An agent says of all ranks whose output it may have had that they print no more.
-            (Stage::Running, Up::Output { bytes, .. }) if bytes.is_empty() && self.survival.is_some() => {}
-            (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
-                self.link(host).stage = Stage::Done
+            (AgentStage::Running, Up::Output { bytes, .. })
+                if bytes.is_empty() && self.survival.is_some() => {}
+            (AgentStage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
+                self.link(host).stage = AgentStage::Done
             }
-            (Stage::Running, up) if self.survival.is_some() => self.take_of_survivors(host, up)?,
+            (AgentStage::Running, up) if self.survival.is_some() => self.take_of_survivors(host, up)?,
             (stage, up) => {
                 let what: String = format!("{up:?}").chars().take(60).collect();
                 return Err(format!("{what} while it is {stage:?}"));
@@ -390,7 +397,7 @@ impl<'a> Job<'a> {
             }
             return self.take_exit(host, rank, exit);
         }
-        self.trunk.take(host, report)
+        self.launcher_relay.take(host, report)
     }
 
     /// The process of a rank has ended.
@@ -400,7 +407,7 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         self.supervisor.exited();
-        self.trunk.take(host, Report::Exited(rank, exit))
+        self.launcher_relay.take(host, Report::Exited(rank, exit))
     }
 
     /// Takes the ends that were held back, unless what may explain them is still to come.
@@ -441,14 +448,14 @@ impl<'a> Job<'a> {
             return;
         }
         ranks.iter().for_each(|_| self.supervisor.exited());
-        self.trunk.lost(&ranks, &why, status::LAUNCHER);
+        self.launcher_relay.lost(&ranks, &why, status::LAUNCHER);
     }
 
     /// Nothing more comes of what ranks of a host have printed: what has come is printed, whole lines or not.
     fn print_no_more_of(&mut self, host: u32) {
         for rank in self.layout.ranks_of(host) {
             for stream in Stream::BOTH {
-                self.printers.print(stream, Piece { host, rank, bytes: Vec::new() });
+                self.printers.print(stream, OutputChunk { host, rank, bytes: Vec::new() });
             }
         }
     }
@@ -464,9 +471,11 @@ impl<'a> Job<'a> {
             if link.cut_off.is_some_and(|at| said_all || now >= at + LAST_WORDS) {
                 let why = link.obituary();
                 self.lose(host, &why);
-            } else if is_late(self.start_by) && !matches!(self.link(host).stage, Stage::Ready | Stage::Gone) {
+            } else if is_late(self.start_by)
+                && !matches!(self.link(host).stage, AgentStage::Ready | AgentStage::Gone)
+            {
                 let command = self.link(host).command.clone();
-                let most = self.patience_at_start().as_secs();
+                let most = self.timeout_at_start().as_secs();
                 self.lose(host, &format!("`{command}` has brought no agent that is ready in {most} s"));
             } else if self.link(host).is_served() && now >= self.link(host).heard + SILENCE {
                 let silence = SILENCE.as_secs();
@@ -479,7 +488,7 @@ impl<'a> Job<'a> {
             }
         }
         if self.start_by.is_some() && self.tell_by.take_if(|by| now >= *by).is_some() {
-            crate::say(&waited_for(&self.links, self.patience_at_start()));
+            crate::say(&waited_for(&self.links, self.timeout_at_start()));
         }
         if now >= self.next_beat {
             self.next_beat = now + BEAT;
@@ -490,23 +499,23 @@ impl<'a> Job<'a> {
     }
 
     /// Asks hosts whether they are there, and notices those that are not.
-    fn feel_pulses(&mut self) {
+    fn probe_hosts(&mut self) {
         let now = Instant::now();
-        let Some(heartbeat) = self.hosts.heartbeat.filter(|_| now >= self.next_pulse) else { return };
-        self.next_pulse = now + heartbeat.pause();
+        let Some(heartbeat) = self.hosts.heartbeat.filter(|_| now >= self.next_probe) else { return };
+        self.next_probe = now + heartbeat.pause();
         for host in 0..self.layout.hosts() {
             let link = self.link(host);
             if !link.is_open() {
                 // Nothing of it is missed any more.
-                link.pulse = None;
+                link.probe = None;
             }
-            match link.pulse.as_mut().map(|pulse| pulse.turn(heartbeat, now)) {
-                None | Some(Life::Unknown) => {}
-                Some(Life::There) => link.had_pulse = true,
-                Some(Life::Broken) => link.pulse = None,
+            match link.probe.as_mut().map(|probe| probe.turn(heartbeat, now)) {
+                None | Some(HostHealth::Unknown) => {}
+                Some(HostHealth::There) => link.was_probed = true,
+                Some(HostHealth::Broken) => link.probe = None,
                 // Until ranks run, somebody may still plug it in.
-                Some(Life::Silent(_)) if self.start_by.is_some() => {}
-                Some(Life::Silent(silence)) => {
+                Some(HostHealth::Silent(_)) if self.start_by.is_some() => {}
+                Some(HostHealth::Silent(silence)) => {
                     let why = format!(
                         "it has not answered for {} ms (--heartbeat): it is down, or the way to it is",
                         silence.as_millis()
@@ -519,19 +528,20 @@ impl<'a> Job<'a> {
 
     /// Passes on what has been decided.
     fn settle(&mut self) {
-        while let Some(decision) = self.trunk.decision() {
+        while let Some(decision) = self.launcher_relay.decision() {
             // Hosts without ranks have nobody to tell, and may have come when others were told already.
             let decision = Down::Decision(decision);
             for (host, link) in (0..).zip(&mut self.links) {
-                if link.stage == Stage::Running && self.layout.first_of(host).is_some() {
+                if link.stage == AgentStage::Running && self.layout.first_of(host).is_some() {
                     link.send(&decision);
                 }
             }
         }
+        self.hear_accusations();
         if self.is_ending() {
             return;
         }
-        while let Some(mut failure) = self.trunk.failure() {
+        while let Some(mut failure) = self.launcher_relay.failure() {
             self.tell_of_a_restart_in_vain();
             let link = failure.rank.map(|rank| &self.links[self.layout.host_of(rank) as usize]);
             if oom::is_kill(failure.status) && link.is_some_and(|link| link.out_of_memory) {
@@ -550,14 +560,17 @@ impl<'a> Job<'a> {
     }
 
     fn tell_all(&mut self, down: &Down) {
-        self.links.iter_mut().filter(|link| link.stage == Stage::Running).for_each(|link| link.send(down));
+        self.links
+            .iter_mut()
+            .filter(|link| link.stage == AgentStage::Running)
+            .for_each(|link| link.send(down));
     }
 
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
                 Action::Say(text) => crate::say(&text),
-                Action::Abandon(why) => self.trunk.abandon(&why),
+                Action::Abandon(why) => self.launcher_relay.abandon(&why),
                 Action::Signal(signal) if self.start_by.is_some() => self.end_early(signal),
                 Action::Signal(signal) => {
                     if signal == Signal::SIGKILL {

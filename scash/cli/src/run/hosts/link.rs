@@ -3,7 +3,7 @@
 
 use super::Hosts;
 use super::frames::{Cutter, Down, FROM_AGENT, MOST_PROGRAM, Up};
-use super::pulse::Pulse;
+use super::heartbeat::HeartbeatProbe;
 use super::succession::JobName;
 use crate::run::exits::reap;
 use crate::run::signals;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// How far an agent has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum AgentStage {
     /// It was called.
     Calling,
     /// It has greeted, and knows what is to be run.
@@ -44,7 +44,7 @@ pub(super) enum Stage {
 
 /// What an agent is called for.
 #[derive(Debug)]
-pub(super) enum Call {
+pub(super) enum CallReason {
     /// To start these ranks, with all others.
     First(BTreeSet<u32>),
     /// To take part again, without the user at the terminal.
@@ -55,11 +55,11 @@ pub(super) enum Call {
 
 /// The way to an agent.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct AgentLink {
     pub(super) name: String,
     /// The command that was called, for people.
     pub(super) command: String,
-    pub(super) stage: Stage,
+    pub(super) stage: AgentStage,
     /// Its ranks that have not ended.
     pub(super) ranks: BTreeSet<u32>,
     /// Since when nothing can come from it any more, though more was to come.
@@ -73,9 +73,9 @@ pub(super) struct Link {
     /// Why it has not come when it was called again.
     pub(super) failure: Option<String>,
     /// By which it shows sooner that its host is gone.
-    pub(super) pulse: Option<Pulse>,
+    pub(super) probe: Option<HeartbeatProbe>,
     /// Whether its host has ever answered so.
-    pub(super) had_pulse: bool,
+    pub(super) was_probed: bool,
     child: Pid,
     /// How the remote shell's process ended.
     pub(super) exit: Option<Exit>,
@@ -88,11 +88,11 @@ pub(super) struct Link {
     program: Option<(Rc<[u8]>, usize)>,
 }
 
-impl Link {
+impl AgentLink {
     /// Calls the agent of a host. The text says why that is impossible.
-    pub(super) fn call(hosts: &Hosts, name: &str, call: Call) -> Result<Link, String> {
+    pub(super) fn call(hosts: &Hosts, name: &str, call: CallReason) -> Result<AgentLink, String> {
         let mut words = words(hosts, name);
-        if let Call::Orphan(job, host) = &call {
+        if let CallReason::Orphan(job, host) = &call {
             words.extend(["--of".into(), job.to_string().into(), "--host".into(), host.to_string().into()]);
         }
         let shown: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -100,7 +100,7 @@ impl Link {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let launcher = getpid();
-        let is_again = matches!(call, Call::Again);
+        let is_again = matches!(call, CallReason::Again);
         if is_again {
             // A host that does not answer is no news.
             command.stderr(Stdio::null());
@@ -120,18 +120,18 @@ impl Link {
         let to = OwnedFd::from(to);
         fcntl(&to, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
             .map_err(|error| format!("preparing a pipe: {error}"))?;
-        Ok(Link {
+        Ok(AgentLink {
             name: name.to_owned(),
             command: shown,
-            stage: Stage::Calling,
-            ranks: if let Call::First(ranks) = call { ranks } else { BTreeSet::new() },
+            stage: AgentStage::Calling,
+            ranks: if let CallReason::First(ranks) = call { ranks } else { BTreeSet::new() },
             cut_off: None,
             out_of_memory: false,
             heard: Instant::now(),
             ready_by: None,
             failure: None,
-            pulse: None,
-            had_pulse: false,
+            probe: None,
+            was_probed: false,
             child: Pid::from_raw(pid),
             exit: None,
             to: Some(to.into()),
@@ -143,19 +143,19 @@ impl Link {
     }
 
     /// That to a host which is out of reach from the start.
-    pub(super) fn absent(name: &str) -> Link {
-        Link {
+    pub(super) fn absent(name: &str) -> AgentLink {
+        AgentLink {
             name: name.to_owned(),
             command: String::new(),
-            stage: Stage::Gone,
+            stage: AgentStage::Gone,
             ranks: BTreeSet::new(),
             cut_off: None,
             out_of_memory: false,
             heard: Instant::now(),
             ready_by: None,
             failure: None,
-            pulse: None,
-            had_pulse: false,
+            probe: None,
+            was_probed: false,
             child: Pid::from_raw(0),
             exit: Some(Exit::Status(0)),
             to: None,
@@ -173,12 +173,12 @@ impl Link {
 
     /// Whether it may still have something to say.
     pub(super) fn is_open(&self) -> bool {
-        !matches!(self.stage, Stage::Done | Stage::Gone)
+        !matches!(self.stage, AgentStage::Done | AgentStage::Gone)
     }
 
     /// Whether it has answered and has not ended.
     pub(super) fn is_served(&self) -> bool {
-        self.is_open() && self.stage != Stage::Calling
+        self.is_open() && self.stage != AgentStage::Calling
     }
 
     /// Sends a frame, or keeps it until there is room. If nobody is there to read it, that shows elsewhere.
@@ -248,9 +248,9 @@ impl Link {
 
     /// Leaves the agent: if it has lost its launcher, it waits for another one.
     pub(super) fn leave(&mut self) {
-        self.stage = Stage::Gone;
+        self.stage = AgentStage::Gone;
         (self.to, self.from, self.cut_off, self.ready_by) = (None, None, None, None);
-        self.pulse = None;
+        self.probe = None;
         self.ranks.clear();
     }
 
@@ -274,13 +274,13 @@ impl Link {
 
     /// Why nothing comes from it any more.
     pub(super) fn obituary(&self) -> String {
-        let Link { command, .. } = self;
+        let AgentLink { command, .. } = self;
         let end = match self.exit {
             Some(exit) => format!("`{command}` {exit}"),
             None => format!("`{command}` has closed its output"),
         };
         match self.stage {
-            Stage::Calling => format!(
+            AgentStage::Calling => format!(
                 "no agent has answered: {end}. Does that command reach the host, and is scash there? (See --rsh and --agent PATH.)"
             ),
             _ => format!("its agent is gone, and its ranks with it: {end}"),
@@ -289,10 +289,10 @@ impl Link {
 }
 
 /// Which hosts keep the job from starting, and by what.
-pub(super) fn waited_for(links: &[Link], most: Duration) -> String {
-    let late: Vec<&Link> = links.iter().filter(|link| link.stage != Stage::Ready).collect();
-    let what = |link: &Link| match link.stage {
-        Stage::Calling => {
+pub(super) fn waited_for(links: &[AgentLink], most: Duration) -> String {
+    let late: Vec<&AgentLink> = links.iter().filter(|link| link.stage != AgentStage::Ready).collect();
+    let what = |link: &AgentLink| match link.stage {
+        AgentStage::Calling => {
             format!("`{}` has not answered (does it connect, or ask for a password?)", link.command)
         }
         _ => "its agent is not ready (it looks for the program, or the program is on its way)".to_owned(),

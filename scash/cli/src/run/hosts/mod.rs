@@ -14,13 +14,14 @@
 //!
 //! # From call to end
 //! 1. Each agent greets with its version. The launcher answers with what is to be run ([`assignment`]). If
-//!    the program is to be copied (`--copy`), it follows in parts, as fast as the pipe takes them ([`copy`]).
+//!    the program is to be copied (`--copy`), it follows in parts, as fast as the pipe takes them
+//!    ([`program_copy`]).
 //! 2. The agent looks whether it can be: the directory, the program, an address that others can reach
 //!    ([`address`]). It is ready, or refuses.
 //! 3. When all are ready, the launcher lets them go: no rank runs before.
 //! 4. What ranks say on their boot lines, and how they end, goes to the launcher
-//!    ([`scash_join::boot::Branch`]); what it decides goes to all agents ([`scash_join::boot::Trunk`]), each
-//!    of which keeps the job page of its host.
+//!    ([`scash_join::boot::HostRelay`]); what it decides goes to all agents
+//!    ([`scash_join::boot::LauncherRelay`]), each of which keeps the job page of its host.
 //! 5. When its ranks have ended and all that they printed is out, an agent is done.
 //!
 //! # How nothing is left behind
@@ -32,15 +33,15 @@
 //! - An agent that is gone takes its ranks with it; the launcher says so to all others, and ends the job.
 //! - A host that is switched off or cut off closes no pipe. So both sides send a frame every [`BEAT`]; an
 //!   agent that is silent for [`SILENCE`] is taken for gone, and an agent whose launcher is silent for
-//!   [`PATIENCE`] ends. In a network of their own the launcher knows sooner ([`pulse`]).
+//!   [`TIMEOUT`] ends. In a network of their own the launcher knows sooner ([`heartbeat`]).
 //! - The command of the remote shell is a child of the launcher, and dies with it.
 //!
 //! # When ranks die
 //! With `--replicas`, stores, output and what ranks say to their user are kept by the agent of their host.
 //! The launcher decides when and from where all ranks go on ([`recall`]): it has agents end all ranks, hears
 //! what their stores say, tells them what to write there, and has them start all ranks again, with a new
-//! secret, and so a new trunk and new branches. Ranks of a host that is lost come back on another
-//! ([`placement`]), to which their stores are copied if they are not there ([`transfer`]).
+//! secret, and so new relays. Ranks of a host that is lost come back on another ([`placement`]), to which
+//! their stores are copied if they are not there ([`transfer`]).
 //!
 //! # Output
 //! An agent may have [`uplink::WINDOW`] bytes of each stream on their way, and waits for word that they are
@@ -51,15 +52,15 @@
 mod address;
 mod agent;
 mod assignment;
-mod copy;
 mod fields;
 mod frames;
+mod heartbeat;
 mod job;
 mod link;
 pub(super) mod list;
 mod placement;
 mod printer;
-mod pulse;
+mod program_copy;
 mod recall;
 mod relay;
 mod stores;
@@ -67,8 +68,8 @@ mod succession;
 mod transfer;
 mod uplink;
 
+pub(super) use heartbeat::Heartbeat;
 pub(super) use job::run;
-pub(super) use pulse::Heartbeat;
 pub(crate) use relay::{AgentArgs, agent, orphans};
 pub(super) use relay::{Search, resume};
 pub(super) use succession::{JobName, Succession};
@@ -83,7 +84,7 @@ const BEAT: Duration = Duration::from_secs(3);
 /// How long an agent may say nothing. Ending processes that a rank has left can take it half as long.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long the launcher may say nothing. Longer, because somebody may look at it with a debugger.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Where a job is to run, checked.
 #[derive(Debug)]

@@ -5,8 +5,8 @@
 //! user asks for (`--replicas`). A host that is lost takes its ranks' stores along, and they come back where
 //! a copy is.
 
-use crate::run::recovery::{Holding, StoreState};
-use scash_ft::recovery::{Known, Plan, RankStores, Survivor, Unrecoverable, hosts_with, plan};
+use crate::run::recovery::{HeldStores, StoreState};
+use scash_ft::recovery::{KnownRestart, RankStores, RecoveryPlan, Survivor, Unrecoverable, hosts_with, plan};
 use scash_ft::{Base, Epoch};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) type States = BTreeMap<(u32, u32), StoreState>;
 
 /// Ranks that are to run elsewhere, and there.
-pub(super) type Wanted = BTreeMap<u32, u32>;
+pub(super) type Relocations = BTreeMap<u32, u32>;
 
 /// The hosts that hold copies of the stores of a host's ranks: the next `copies` ones that have ranks.
 pub(super) fn holders(layout: &Layout, copies: u32, host: u32) -> impl Iterator<Item = u32> + '_ {
@@ -25,17 +25,17 @@ pub(super) fn holders(layout: &Layout, copies: u32, host: u32) -> impl Iterator<
 }
 
 /// The copies that ranks of a host hold, which take turns.
-pub(super) fn holdings(layout: &Layout, copies: u32, host: u32) -> Vec<Holding> {
+pub(super) fn holdings(layout: &Layout, copies: u32, host: u32) -> Vec<HeldStores> {
     let here: Vec<u32> = layout.ranks_of(host).collect();
     let holds = |owner: &u32| holders(layout, copies, layout.host_of(*owner)).any(|holder| holder == host);
     let owners = (0..layout.size()).filter(holds);
-    owners.zip(here.iter().cycle()).map(|(owner, holder)| Holding { owner, holder: *holder }).collect()
+    owners.zip(here.iter().cycle()).map(|(owner, holder)| HeldStores { owner, holder: *holder }).collect()
 }
 
 /// How the job goes on.
 #[derive(Debug)]
-pub(super) struct Course {
-    pub(super) plan: Plan,
+pub(super) struct Continuation {
+    pub(super) plan: RecoveryPlan,
     /// Where ranks run then.
     pub(super) layout: Layout,
     /// What the store says that each rank comes back from.
@@ -44,14 +44,14 @@ pub(super) struct Course {
 
 /// What is known when all ranks have ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct KnownStores<'a> {
     /// What the stores say of all hosts that are not lost.
     pub(super) states: &'a States,
     pub(super) lost: &'a BTreeSet<u32>,
     /// Hosts that were lost and are there again, with nothing of what they had.
     pub(super) returned: &'a BTreeSet<u32>,
     /// Of restarts.
-    pub(super) known: Known,
+    pub(super) known: KnownRestart,
 }
 
 /// How ranks go on that ran as `layout` says. Those that are `wanted` elsewhere go there, wherever their
@@ -60,12 +60,12 @@ pub(super) struct Found<'a> {
 /// # Errors
 /// A rank has no store any more that it could come back from.
 pub(super) fn course(
-    found: Found<'_>,
+    found: KnownStores<'_>,
     layout: &Layout,
     copies: u32,
-    wanted: &Wanted,
-) -> Result<Course, Unrecoverable> {
-    let Found { states, lost, returned, known } = found;
+    wanted: &Relocations,
+) -> Result<Continuation, Unrecoverable> {
+    let KnownStores { states, lost, returned, known } = found;
     // Others may have held copies in former incarnations, which say nothing of this one.
     let hosts_of = |rank: u32| {
         let host = layout.host_of(rank);
@@ -110,26 +110,26 @@ pub(super) fn course(
     // If a rank goes elsewhere, of the store that is copied there.
     let states =
         (0..layout.size()).filter_map(|rank| states.get(&(*with_epoch(rank).first()?, rank)).copied());
-    Ok(Course { plan, states: states.collect(), layout: next })
+    Ok(Continuation { plan, states: states.collect(), layout: next })
 }
 
 /// What ranks were started from, if that is the beginning and stores that are left know of no later epoch:
 /// then nobody has run on from the beginning, of which nothing is stored, and a rank whose stores are all
 /// lost begins anew like the others.
-fn beginning(all: &[RankStores], known: Known) -> Option<Base> {
+fn beginning(all: &[RankStores], known: KnownRestart) -> Option<Base> {
     let base = known.base().filter(|base| base.epoch == Epoch(0))?;
     let stores = || all.iter().flat_map(|rank| &rank.survivors);
     let has_marked =
         |store: &Survivor| store.marks.iter().flatten().any(|mark| mark.incarnation == base.incarnation);
     // Ranks that were not started have not run on, whoever is left to say so.
-    let is_told = known == Known::Begun(base) || stores().any(|store| store.base == base);
+    let is_told = known == KnownRestart::Begun(base) || stores().any(|store| store.base == base);
     (is_told && !stores().any(has_marked)).then_some(base)
 }
 
 /// Without the marks of an epoch that some copy lacks, if ranks can do without: nobody has run on in it, and
 /// no copy is made until ranks have gone on. If they went on from there, the loss of one more host could be
 /// one too many.
-fn whole(all: Vec<RankStores>, known: Known) -> Result<Vec<RankStores>, Unrecoverable> {
+fn whole(all: Vec<RankStores>, known: KnownRestart) -> Result<Vec<RankStores>, Unrecoverable> {
     let epoch = plan(&all, known)?.base.epoch;
     let with_epoch = hosts_with(&all, known, epoch)?;
     let lacks = |(rank, hosts): (&RankStores, &Vec<u32>)| {
@@ -151,8 +151,8 @@ fn whole(all: Vec<RankStores>, known: Known) -> Result<Vec<RankStores>, Unrecove
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::recovery::Marked;
-    use scash_ft::recovery::Step;
+    use crate::run::recovery::MarkedEpoch;
+    use scash_ft::recovery::RecoveryAction;
     use scash_ft::{Incarnation, Mark};
 
     fn base(incarnation: u64, epoch: u64) -> Base {
@@ -165,7 +165,7 @@ mod tests {
         for epoch in epochs {
             let mark = Mark { incarnation: base.incarnation, epoch: Epoch(*epoch) };
             marks[(epoch % 2) as usize] =
-                Some(Marked { mark, barrier: 10 * epoch, output: [*epoch, u64::from(rank)] });
+                Some(MarkedEpoch { mark, barrier: 10 * epoch, output: [*epoch, u64::from(rank)] });
         }
         StoreState { rank, base, marks }
     }
@@ -191,10 +191,15 @@ mod tests {
         copies: u32,
         states: &States,
         lost: &[u32],
-        wanted: &Wanted,
-    ) -> Result<Course, Unrecoverable> {
+        wanted: &Relocations,
+    ) -> Result<Continuation, Unrecoverable> {
         let lost = lost.iter().copied().collect();
-        let found = Found { states, lost: &lost, returned: &BTreeSet::new(), known: Known::Started(started) };
+        let found = KnownStores {
+            states,
+            lost: &lost,
+            returned: &BTreeSet::new(),
+            known: KnownRestart::Started(started),
+        };
         course(found, layout, copies, wanted)
     }
 
@@ -204,8 +209,8 @@ mod tests {
         copies: u32,
         states: &States,
         lost: &[u32],
-    ) -> Result<Course, Unrecoverable> {
-        course_to(started, layout, copies, states, lost, &Wanted::new())
+    ) -> Result<Continuation, Unrecoverable> {
+        course_to(started, layout, copies, states, lost, &Relocations::new())
     }
 
     fn ranks(layout: &Layout, host: u32) -> Vec<u32> {
@@ -218,7 +223,7 @@ mod tests {
         assert_eq!(holders(&layout, 1, 0).collect::<Vec<_>>(), [1]);
         assert_eq!(holders(&layout, 2, 2).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(holders(&layout, 7, 1).collect::<Vec<_>>(), [2, 0]);
-        let holding = |owner, holder| Holding { owner, holder };
+        let holding = |owner, holder| HeldStores { owner, holder };
         assert_eq!(holdings(&layout, 1, 1), [holding(0, 2), holding(1, 3)]);
         assert_eq!(holdings(&layout, 2, 2), [holding(0, 4), holding(1, 4), holding(2, 4), holding(3, 4)]);
         assert_eq!(holdings(&Layout::one_host(3), 1, 0), []);
@@ -234,8 +239,8 @@ mod tests {
         assert_eq!(course.states[2].rank, 2);
         // Ranks 0 and 1 had their copies on the host that is gone; those of ranks 2 to 4 would be new ones.
         // That of rank 4 was on host 0, and is.
-        let written = |step: &Step| match step {
-            Step::WriteBase { rank, host, .. } => (*rank, *host),
+        let written = |step: &RecoveryAction| match step {
+            RecoveryAction::WriteBase { rank, host, .. } => (*rank, *host),
             other => panic!("{other:?}"),
         };
         let steps = &course.plan.steps[..course.plan.steps.len() - 1];
@@ -257,18 +262,18 @@ mod tests {
     fn ranks_whose_stores_are_all_lost_begin_anew_if_nobody_has_come_further() {
         let layout = Layout::new(&[1, 1, 1]).unwrap();
         let lost = BTreeSet::from([0, 1]);
-        let (none, back) = (Wanted::new(), BTreeSet::new());
+        let (none, back) = (Relocations::new(), BTreeSet::new());
         let course = |known, all: &States| {
-            course(Found { states: all, lost: &lost, returned: &back, known }, &layout, 1, &none)
+            course(KnownStores { states: all, lost: &lost, returned: &back, known }, &layout, 1, &none)
         };
         // Host 2 was not to hold a copy of rank 0: what it has of it is of former times, or nothing.
         let nowhere = states(&layout, 1, base(4, 0), &[]);
-        for known in [Known::Started(base(4, 0)), Known::Begun(base(4, 0))] {
+        for known in [KnownRestart::Started(base(4, 0)), KnownRestart::Begun(base(4, 0))] {
             let anew = course(known, &nowhere).unwrap();
             assert_eq!((anew.plan.base, ranks(&anew.layout, 2)), (base(5, 0), vec![0, 1, 2]));
         }
         // Rank 0 may have run on from where rank 2 is.
-        let further = course(Known::Started(base(4, 0)), &states(&layout, 1, base(4, 0), &[1]));
+        let further = course(KnownRestart::Started(base(4, 0)), &states(&layout, 1, base(4, 0), &[1]));
         assert_eq!(further.unwrap_err(), Unrecoverable::Lost { rank: 0, epoch: Epoch(0) });
         // Or nobody is left who had a store.
         let on_one = layout.moved(|_| 0).unwrap();
@@ -323,21 +328,21 @@ mod tests {
         let layout = Layout::new(&[2, 1]).unwrap().moved(|rank| rank / 2).unwrap();
         let all = states(&layout, 1, base(3, 4), &[4, 5]);
         // Host 1 has a copy of the store of rank 1, and host 0 of that of rank 2.
-        let wanted = Wanted::from([(1, 1), (2, 0)]);
+        let wanted = Relocations::from([(1, 1), (2, 0)]);
         let moved = course_to(base(3, 4), &layout, 1, &all, &[], &wanted).unwrap();
         assert_eq!([0, 1].map(|host| ranks(&moved.layout, host)), [vec![0, 2], vec![1]]);
-        assert!(!moved.plan.steps.iter().any(|step| matches!(step, Step::Copy { .. })));
+        assert!(!moved.plan.steps.iter().any(|step| matches!(step, RecoveryAction::Copy { .. })));
         // Host 2 has none of anything.
         let layout = Layout::new(&[1, 1, 1]).unwrap();
         let all = states(&layout, 1, base(3, 4), &[4, 5]);
-        let moved = course_to(base(3, 4), &layout, 1, &all, &[1], &Wanted::from([(1, 0)])).unwrap();
-        let copies = moved.plan.steps.iter().filter(|step| matches!(step, Step::Copy { .. }));
-        let copies: Vec<Step> = copies.copied().collect();
+        let moved = course_to(base(3, 4), &layout, 1, &all, &[1], &Relocations::from([(1, 0)])).unwrap();
+        let copies = moved.plan.steps.iter().filter(|step| matches!(step, RecoveryAction::Copy { .. }));
+        let copies: Vec<RecoveryAction> = copies.copied().collect();
         let mark = Mark { incarnation: Incarnation(3), epoch: Epoch(5) };
-        assert_eq!(copies, [Step::Copy { rank: 1, from: 2, to: 0, mark }]);
+        assert_eq!(copies, [RecoveryAction::Copy { rank: 1, from: 2, to: 0, mark }]);
         assert_eq!(ranks(&moved.layout, 0), [0, 1]);
         // One that is lost is wanted in vain.
-        let moved = course_to(base(3, 4), &layout, 1, &all, &[1], &Wanted::from([(0, 1)])).unwrap();
+        let moved = course_to(base(3, 4), &layout, 1, &all, &[1], &Relocations::from([(0, 1)])).unwrap();
         assert_eq!(ranks(&moved.layout, 0), [0]);
     }
 }

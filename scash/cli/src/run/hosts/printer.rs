@@ -1,7 +1,7 @@
 //! Prints what the ranks of all hosts print, in a thread for each stream, so that a slow reader does not hold
 //! up the launcher.
 
-use crate::run::output::{self, Shared, Stream, Trouble};
+use crate::run::output::{self, OutputError, Shared, Stream};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 /// What became of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Printed {
+pub(super) enum OutputReport {
     /// So many bytes of a host were taken.
     Taken(u32, Stream, u32),
     /// Something could not be written. If nobody reads the stream any more, nothing more is taken.
-    Failed(Trouble),
+    Failed(OutputError),
 }
 
 /// What a rank of a host has printed; nothing: it prints no more.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct OutputChunk {
     pub(super) host: u32,
     pub(super) rank: u32,
     pub(super) bytes: Vec<u8>,
@@ -32,10 +32,10 @@ pub(super) struct Piece {
 #[derive(Debug)]
 pub(super) struct Printers {
     /// One a stream; `None` when nobody reads that any more.
-    queues: [Option<Sender<Piece>>; 2],
+    queues: [Option<Sender<OutputChunk>>; 2],
     /// Pieces of each stream that were handed over and are not taken yet.
     waiting: [usize; 2],
-    printed: Receiver<Printed>,
+    printed: Receiver<OutputReport>,
     bell: Arc<EventFd>,
 }
 
@@ -51,7 +51,7 @@ impl Printers {
     }
 
     /// Prints what a rank has printed.
-    pub(super) fn print(&mut self, stream: Stream, piece: Piece) {
+    pub(super) fn print(&mut self, stream: Stream, piece: OutputChunk) {
         let index = stream as usize - 1;
         // A thread that has ended has said, or is about to say, that nobody reads its stream.
         if self.queues[index].as_ref().is_some_and(|queue| queue.send(piece).is_ok()) {
@@ -60,17 +60,17 @@ impl Printers {
     }
 
     /// What has happened since the last call.
-    pub(super) fn printed(&mut self) -> Vec<Printed> {
+    pub(super) fn printed(&mut self) -> Vec<OutputReport> {
         let _ = self.bell.read();
-        let all: Vec<Printed> = self.printed.try_iter().collect();
+        let all: Vec<OutputReport> = self.printed.try_iter().collect();
         for printed in &all {
             match printed {
-                Printed::Taken(_, stream, _) => self.waiting[*stream as usize - 1] -= 1,
-                Printed::Failed(trouble) if trouble.is_unread() => {
+                OutputReport::Taken(_, stream, _) => self.waiting[*stream as usize - 1] -= 1,
+                OutputReport::Failed(trouble) if trouble.is_unread() => {
                     let index = trouble.stream as usize - 1;
                     (self.queues[index], self.waiting[index]) = (None, 0);
                 }
-                Printed::Failed(_) => {}
+                OutputReport::Failed(_) => {}
             }
         }
         all
@@ -92,19 +92,19 @@ impl AsFd for Printers {
 struct Printer {
     stream: Stream,
     screen: Shared,
-    report: Sender<Printed>,
+    report: Sender<OutputReport>,
     bell: Arc<EventFd>,
 }
 
 impl Printer {
-    fn start(self) -> io::Result<Sender<Piece>> {
+    fn start(self) -> io::Result<Sender<OutputChunk>> {
         let (sender, pieces) = channel();
         thread::Builder::new().name("printer".into()).spawn(move || while self.turn(&pieces) {})?;
         Ok(sender)
     }
 
     /// Prints the next piece, or what is due; `false` when there is nothing more to be done.
-    fn turn(&self, pieces: &Receiver<Piece>) -> bool {
+    fn turn(&self, pieces: &Receiver<OutputChunk>) -> bool {
         // Not in the condition: others write while this one waits.
         let due = output::lock(&self.screen).due();
         let next = match due {
@@ -120,17 +120,17 @@ impl Printer {
             Err(RecvTimeoutError::Disconnected) => return false,
         };
         drop(screen);
-        if let Ok(Piece { host, bytes, .. }) = next {
-            self.tell(Printed::Taken(host, self.stream, u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
+        if let Ok(OutputChunk { host, bytes, .. }) = next {
+            self.tell(OutputReport::Taken(host, self.stream, u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
         }
         let Err(error) = done else { return true };
-        let trouble = Trouble { stream: self.stream, error };
-        self.tell(Printed::Failed(trouble));
+        let trouble = OutputError { stream: self.stream, error };
+        self.tell(OutputReport::Failed(trouble));
         !trouble.is_unread()
     }
 
     /// Tells the launcher, if it still wants to know.
-    fn tell(&self, printed: Printed) {
+    fn tell(&self, printed: OutputReport) {
         let _ = self.report.send(printed);
         let _ = self.bell.write(1);
     }

@@ -22,11 +22,11 @@
 //! - Each agent tells of all stores of the job that it has, its own ranks' and copies.
 
 use super::frames::Up;
-use super::placement::{self, Course, Found, States, Wanted};
+use super::placement::{self, Continuation, KnownStores, Relocations, States};
 use super::transfer::{Order, Transfers};
 use crate::run::recovery::{Rewound, RewoundPlace, StoreState, rounds};
 use scash_ft::Base;
-use scash_ft::recovery::{Known, Step, Unrecoverable};
+use scash_ft::recovery::{KnownRestart, RecoveryAction, Unrecoverable};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -40,7 +40,7 @@ enum State {
     /// Agents end their ranks, and say what the stores say of them.
     Ending {
         /// What ranks were started from, or were to be.
-        known: Known,
+        known: KnownRestart,
         states: States,
         /// Hosts that have not said all.
         silent: BTreeSet<u32>,
@@ -52,7 +52,7 @@ enum State {
     /// Stores are copied that move, and agents write what the plan says.
     Writing {
         /// What they were told to write of restarts, or know from before.
-        known: Known,
+        known: KnownRestart,
         transfers: Transfers,
         rounds: VecDeque<Round>,
         silent: BTreeSet<u32>,
@@ -99,8 +99,8 @@ impl Recall {
                 let copying = (0..self.hosts).filter(|host| transfers.concern(*host)).collect();
                 (known, silent, copying)
             }
-            _ if self.is_another => (Known::Begun(base), BTreeSet::new(), BTreeSet::new()),
-            _ => (Known::Started(base), BTreeSet::new(), BTreeSet::new()),
+            _ if self.is_another => (KnownRestart::Begun(base), BTreeSet::new(), BTreeSet::new()),
+            _ => (KnownRestart::Started(base), BTreeSet::new(), BTreeSet::new()),
         };
         self.state = State::Ending { known, states: States::new(), silent, writing, copying };
     }
@@ -205,20 +205,20 @@ impl Recall {
         &self,
         layout: &Layout,
         copies: u32,
-        wanted: &Wanted,
-    ) -> Result<Course, Unrecoverable> {
+        wanted: &Relocations,
+    ) -> Result<Continuation, Unrecoverable> {
         let none = States::new();
         let (states, known) = match &self.state {
             State::Ending { known, states, .. } => (states, *known),
-            _ => (&none, Known::Nothing),
+            _ => (&none, KnownRestart::Nothing),
         };
-        let found = Found { states, lost: &self.lost, returned: &self.returned, known };
+        let found = KnownStores { states, lost: &self.lost, returned: &self.returned, known };
         placement::course(found, layout, copies, wanted)
     }
 
     /// All ranks go on so, which ran as `before` says. In the last round ranks get their places; the rounds
     /// before write what stores are to know of former restarts.
-    pub(super) fn carry_out(&mut self, course: &Course, before: &Layout) -> Result<(), String> {
+    pub(super) fn carry_out(&mut self, course: &Continuation, before: &Layout) -> Result<(), String> {
         let place = |host: u32, rank: u32| {
             if !course.layout.is_on(rank, host) {
                 RewoundPlace::Elsewhere
@@ -236,7 +236,7 @@ impl Recall {
         let rounds = rounds(&course.plan, &course.states)?;
         let rounds = rounds.into_iter().map(|round| by_host(round.into_iter().map(placed))).collect();
         let transfers = Transfers::of(&course.plan);
-        let known = if let State::Ending { known, .. } = self.state { known } else { Known::Nothing };
+        let known = if let State::Ending { known, .. } = self.state { known } else { KnownRestart::Nothing };
         self.state = State::Writing { known, transfers, rounds, silent: BTreeSet::new() };
         Ok(())
     }
@@ -259,7 +259,7 @@ impl Recall {
         }
         let round = rounds.pop_front()?;
         for (host, one) in round.iter().flat_map(|(host, all)| all.iter().map(move |one| (*host, one))) {
-            known.begin(&Step::WriteBase { rank: one.rank, host, base: one.base });
+            known.begin(&RecoveryAction::WriteBase { rank: one.rank, host, base: one.base });
         }
         *silent = round.keys().copied().collect();
         Some(round)
@@ -290,7 +290,7 @@ fn by_host(round: impl Iterator<Item = (u32, Rewound)>) -> Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::recovery::Marked;
+    use crate::run::recovery::MarkedEpoch;
     use proptest::prelude::*;
     use scash_ft::{Epoch, Incarnation, Mark};
 
@@ -302,7 +302,7 @@ mod tests {
     fn store(rank: u32, base: Base, epochs: [u64; 2]) -> StoreState {
         let marked = |epoch: u64| {
             let mark = Mark { incarnation: base.incarnation, epoch: Epoch(epoch) };
-            (epoch > 0).then_some(Marked { mark, barrier: 10 * epoch, output: [epoch, u64::from(rank)] })
+            (epoch > 0).then_some(MarkedEpoch { mark, barrier: 10 * epoch, output: [epoch, u64::from(rank)] })
         };
         StoreState { rank, base, marks: epochs.map(marked) }
     }
@@ -335,7 +335,7 @@ mod tests {
         assert!(recall.any_run());
         tell(&mut recall, 0, base(0, 0), epochs);
         assert!(!recall.any_run());
-        let course = recall.course(&layout(), 0, &Wanted::new()).unwrap();
+        let course = recall.course(&layout(), 0, &Relocations::new()).unwrap();
         assert_eq!(course.plan.base, base(1, 2), "rank 1 has not marked epoch 3");
         recall.carry_out(&course, &layout()).unwrap();
         let round = recall.next_round().unwrap();
@@ -398,7 +398,7 @@ mod tests {
         for host in 0..3 {
             agents.tell(&mut recall, host);
         }
-        let first = recall.course(&layout, 1, &Wanted::new()).unwrap();
+        let first = recall.course(&layout, 1, &Relocations::new()).unwrap();
         recall.carry_out(&first, &layout).unwrap();
         let round = recall.next_round().unwrap();
         agents.write(0, &round[&0]);
@@ -410,7 +410,7 @@ mod tests {
         agents.write(1, &round[&1]);
         recall.rewound(1).unwrap();
         agents.tell(&mut recall, 1);
-        let second = recall.course(&layout, 1, &Wanted::new()).unwrap();
+        let second = recall.course(&layout, 1, &Relocations::new()).unwrap();
         assert_eq!(second.plan.base, base(6, 7));
         assert_eq!(second.layout.host_of(2), 0);
         recall.carry_out(&second, &layout).unwrap();
@@ -492,7 +492,7 @@ mod tests {
             };
             recall.begin(base(3, 7));
             recall_all(&mut told);
-            let mut course: Option<Course> = None;
+            let mut course: Option<Continuation> = None;
             let mut empty = BTreeSet::new();
             for (host, what) in moves {
                 let may_be_lost = empty.contains(&host) || empty.len() < copies as usize;
@@ -522,7 +522,7 @@ mod tests {
                     break;
                 }
                 if !recall.is_writing() && !recall.any_run() {
-                    let next = recall.course(&layout, copies, &Wanted::new()).unwrap();
+                    let next = recall.course(&layout, copies, &Relocations::new()).unwrap();
                     recall.carry_out(&next, &layout).unwrap();
                     course = Some(next);
                 }
@@ -533,7 +533,7 @@ mod tests {
                 }
             }
             prop_assume!(recall.is_written());
-            let Course { plan, layout: next, .. } = course.unwrap();
+            let Continuation { plan, layout: next, .. } = course.unwrap();
             prop_assert!([Epoch(7), Epoch(8)].contains(&plan.base.epoch));
             for rank in 0..6 {
                 let home = next.host_of(rank);
@@ -553,7 +553,7 @@ mod tests {
             recall.begin(base(2, 3));
             for (number, (marks, output)) in (0..).zip(all) {
                 let (host, rank) = (number / 3, number % 3);
-                let marked = |(incarnation, epoch)| Marked {
+                let marked = |(incarnation, epoch)| MarkedEpoch {
                     mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier: epoch, output,
                 };
                 let state = StoreState { rank, base: base(2, 3), marks: marks.map(|mark| mark.map(marked)) };
@@ -561,7 +561,7 @@ mod tests {
             }
             recall.ended(0).unwrap();
             recall.ended(1).unwrap();
-            if let Ok(course) = recall.course(&layout(), 0, &Wanted::new()) {
+            if let Ok(course) = recall.course(&layout(), 0, &Relocations::new()) {
                 prop_assert_eq!(course.plan.base.incarnation, Incarnation(3));
                 if recall.carry_out(&course, &layout()).is_ok() {
                     let ranks = |round: Round| round.into_values().flatten().map(|one| one.rank).collect::<Vec<_>>();

@@ -2,9 +2,9 @@
 //! which each is as good as any other here. Whether they make sense is for `recall` to say.
 
 use super::fields::{Fields, Frame};
-use super::frames::{Keeping, Piece};
+use super::frames::{Keeping, StoreChunk};
 use crate::run::output::Lengths;
-use crate::run::recovery::{Marked, Rewound, RewoundPlace, StoreState};
+use crate::run::recovery::{MarkedEpoch, Rewound, RewoundPlace, StoreState};
 use scash_ft::{Base, Epoch, Incarnation, Mark};
 use scash_join::boot::Layout;
 
@@ -18,14 +18,14 @@ impl Frame {
         let frame = self.number(state.rank).base(state.base);
         state.marks.iter().fold(frame, |frame, marked| match marked {
             None => frame.byte(0),
-            Some(Marked { mark, barrier, output }) => {
+            Some(MarkedEpoch { mark, barrier, output }) => {
                 let frame = frame.byte(1).long(mark.incarnation.0).long(mark.epoch.0).long(*barrier);
                 frame.long(output[0]).long(output[1])
             }
         })
     }
 
-    pub(super) fn piece(self, Piece { rank, at, bytes }: &Piece) -> Frame {
+    pub(super) fn piece(self, StoreChunk { rank, at, bytes }: &StoreChunk) -> Frame {
         self.number(*rank).long(*at).bytes(bytes)
     }
 
@@ -57,20 +57,20 @@ impl Fields<'_> {
         Ok(StoreState { rank, base, marks: [self.marked()?, self.marked()?] })
     }
 
-    fn marked(&mut self) -> Result<Option<Marked>, String> {
+    fn marked(&mut self) -> Result<Option<MarkedEpoch>, String> {
         match self.byte()? {
             0 => Ok(None),
             1 => {
                 let mark = Mark { incarnation: Incarnation(self.long()?), epoch: Epoch(self.long()?) };
                 let (barrier, output) = (self.long()?, [self.long()?, self.long()?]);
-                Ok(Some(Marked { mark, barrier, output }))
+                Ok(Some(MarkedEpoch { mark, barrier, output }))
             }
             other => Err(format!("{other} marks where there is one or none")),
         }
     }
 
-    pub(super) fn piece(&mut self) -> Result<Piece, String> {
-        Ok(Piece { rank: self.number()?, at: self.long()?, bytes: self.bytes()?.to_vec() })
+    pub(super) fn piece(&mut self) -> Result<StoreChunk, String> {
+        Ok(StoreChunk { rank: self.number()?, at: self.long()?, bytes: self.bytes()?.to_vec() })
     }
 
     fn place(&mut self) -> Result<RewoundPlace, String> {

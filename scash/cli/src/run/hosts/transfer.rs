@@ -12,8 +12,8 @@
 //! So much is on its way at a time, and no more, as two Reads bring. The header comes when all else has been
 //! stored: until then the copy says that it has nothing.
 
-use super::frames::{Down, MOST_PIECE, Piece};
-use scash_ft::recovery::{Plan, Step};
+use super::frames::{Down, MOST_PIECE, StoreChunk};
+use scash_ft::recovery::{RecoveryAction, RecoveryPlan};
 use scash_ft::store::HEADER;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -53,9 +53,9 @@ struct Current {
 
 impl Transfers {
     /// Those that a plan asks for.
-    pub(super) fn of(plan: &Plan) -> Transfers {
-        let copy = |step: &Step| match *step {
-            Step::Copy { rank, from, to, .. } => Some(Transfer { rank, from, to }),
+    pub(super) fn of(plan: &RecoveryPlan) -> Transfers {
+        let copy = |step: &RecoveryAction| match *step {
+            RecoveryAction::Copy { rank, from, to, .. } => Some(Transfer { rank, from, to }),
             _ => None,
         };
         Transfers { left: plan.steps.iter().filter_map(copy).collect(), now: None }
@@ -100,7 +100,7 @@ impl Transfers {
     }
 
     /// An agent has sent bytes of a store: they go on. The error says why no agent sends them.
-    pub(super) fn piece(&mut self, host: u32, piece: Piece) -> Result<Order, String> {
+    pub(super) fn piece(&mut self, host: u32, piece: StoreChunk) -> Result<Order, String> {
         let rank = piece.rank;
         let now = self.reading(host, rank)?;
         let range = now.left.clone().unwrap_or(0..0);
@@ -157,8 +157,13 @@ mod tests {
 
     fn transfers(all: &[(u32, u32, u32)]) -> Transfers {
         let mark = Mark { incarnation: Default::default(), epoch: Epoch(1) };
-        let steps = all.iter().map(|(rank, from, to)| Step::Copy { rank: *rank, from: *from, to: *to, mark });
-        Transfers::of(&Plan { base: Base::default(), steps: steps.collect() })
+        let steps = all.iter().map(|(rank, from, to)| RecoveryAction::Copy {
+            rank: *rank,
+            from: *from,
+            to: *to,
+            mark,
+        });
+        Transfers::of(&RecoveryPlan { base: Base::default(), steps: steps.collect() })
     }
 
     /// An agent that has these stores does as it is told.
@@ -166,13 +171,13 @@ mod tests {
         use super::super::frames::Up;
         match down {
             Down::Empty(rank) => drop(stores.insert(rank, Bytes::new())),
-            Down::Piece(Piece { rank, at, bytes }) => {
+            Down::Piece(StoreChunk { rank, at, bytes }) => {
                 stores.get_mut(&rank).unwrap().extend((at..).zip(bytes))
             }
             Down::Store(rank) => return vec![Up::Stored(rank)],
             Down::Read { rank, range } => {
                 let mut left = stores[&rank].range(range).map(|(at, byte)| (*at, *byte));
-                let piece = |(at, byte)| Up::Piece(Piece { rank, at, bytes: vec![byte] });
+                let piece = |(at, byte)| Up::Piece(StoreChunk { rank, at, bytes: vec![byte] });
                 let mut ups: Vec<Up> = left.by_ref().take(enough).map(piece).collect();
                 ups.push(Up::HasRead { rank, next: left.next().map(|(at, _)| at) });
                 return ups;
@@ -227,7 +232,7 @@ mod tests {
     #[test]
     fn what_nobody_has_asked_for_is_refused() {
         let mut transfers = transfers(&[(4, 0, 1)]);
-        let piece = |at: u64| Piece { rank: 4, at, bytes: vec![1; 10] };
+        let piece = |at: u64| StoreChunk { rank: 4, at, bytes: vec![1; 10] };
         assert!(transfers.piece(0, piece(5000)).is_err());
         assert_eq!(transfers.turn().len(), 2);
         assert!(transfers.piece(1, piece(5000)).is_err());

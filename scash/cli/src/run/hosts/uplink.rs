@@ -18,7 +18,7 @@ pub(super) struct Uplink {
     /// There is one for output again.
     changed: Condvar,
     /// One a stream.
-    rooms: [Room; 2],
+    rooms: [StreamCredit; 2],
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Sent {
 
 /// How much of a stream may be sent.
 #[derive(Debug)]
-struct Room {
+struct StreamCredit {
     /// `None`: nobody reads it any more.
     bytes: Mutex<Option<usize>>,
     changed: Condvar,
@@ -55,7 +55,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Uplink {
     pub(super) fn new(pipe: File) -> Arc<Uplink> {
-        let room = || Room { bytes: Mutex::new(Some(WINDOW)), changed: Condvar::new() };
+        let room = || StreamCredit { bytes: Mutex::new(Some(WINDOW)), changed: Condvar::new() };
         let way = Way { pipe: Some(pipe), is_open: true, kept: None };
         Arc::new(Uplink { way: Mutex::new(way), changed: Condvar::new(), rooms: [room(), room()] })
     }
@@ -162,7 +162,7 @@ impl Uplink {
         room.changed.notify_all();
     }
 
-    fn room(&self, stream: Stream) -> &Room {
+    fn room(&self, stream: Stream) -> &StreamCredit {
         &self.rooms[stream as usize - 1]
     }
 }

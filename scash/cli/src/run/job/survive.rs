@@ -3,16 +3,16 @@
 
 use super::survival::Survival;
 use super::{HOST, Job, LAST_LINES, failed, host, no_printing};
-use crate::run::front::Order;
+use crate::run::front::SignalOrder;
 use crate::run::oom::{self, OomKills};
 use crate::run::output::{self, Printing};
 use crate::run::processes::Processes;
-use crate::run::recovery::{self, Loss, Step};
+use crate::run::recovery::{self, LauncherAction, Loss};
 use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use scash_ft::Epoch;
-use scash_join::boot::{Exit, Failure};
+use scash_join::boot::{Exit, JobFailure};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -42,7 +42,7 @@ impl Job<'_> {
     pub(super) fn start_survivors(&mut self) -> Result<(), Refusal> {
         let Some(mut survival) = self.survival.take() else { return Ok(()) };
         let (base, lost) = (survival.recovery.base(), survival.recovery.starting());
-        let started = self.start_ranks(|rank| survival.kept.outfit(rank, base, lost));
+        let started = self.start_ranks(|rank| survival.kept.setup(rank, base, lost));
         self.survival = Some(survival);
         started
     }
@@ -65,15 +65,15 @@ impl Job<'_> {
     /// Says what ranks have said that cannot wait for a checkpoint.
     pub(super) fn pass_sayings_on(&mut self) {
         let Some(Survival { kept, .. }) = &mut self.survival else { return };
-        while let Some(lines) = kept.sayings.next() {
+        while let Some(lines) = kept.user_messages.next() {
             output::say(&lines);
         }
     }
 
     /// An order that the terminal has given to the ranks, too, has missed those that were just being started.
-    pub(super) fn for_ranks_that_may_have_missed(&self, order: Order) -> Order {
+    pub(super) fn for_ranks_that_may_have_missed(&self, order: SignalOrder) -> SignalOrder {
         let is_late = self.survival.as_ref().is_some_and(|survival| survival.recovery.awaits_joining());
-        Order { from_terminal: order.from_terminal && !is_late, ..order }
+        SignalOrder { from_terminal: order.from_terminal && !is_late, ..order }
     }
 
     /// The process of a rank has ended, which may be a loss.
@@ -114,22 +114,22 @@ impl Job<'_> {
         }
     }
 
-    fn take_step(&mut self, step: Option<Step>) -> Result<(), Refusal> {
+    fn take_step(&mut self, step: Option<LauncherAction>) -> Result<(), Refusal> {
         match step {
             None => {}
-            Some(Step::Kill) => {
+            Some(LauncherAction::Kill) => {
                 self.supervisor.recovering(self.plan.ranks);
                 self.processes.signal(Signal::SIGKILL);
             }
-            Some(Step::Judge(exits)) => {
+            Some(LauncherAction::ReportExits(exits)) => {
                 for (rank, exit) in exits {
                     self.supervisor.exited();
                     self.host.exited(rank, exit);
                 }
                 self.take_failures();
             }
-            Some(Step::End) => self.supervisor.gone(),
-            Some(Step::Find) => return self.start_again(),
+            Some(LauncherAction::End) => self.supervisor.gone(),
+            Some(LauncherAction::Find) => return self.start_again(),
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Job<'_> {
     }
 
     /// Ranks that were lost will not be started again.
-    fn give_up(&mut self, failure: &Failure) {
+    fn give_up(&mut self, failure: &JobFailure) {
         self.supervisor.gone();
         if let Some(printing) = &self.printing {
             printing.catch_up();
@@ -202,8 +202,8 @@ impl Job<'_> {
     pub(super) fn print_the_rest(&mut self) {
         let Some(printing) = self.printing.take().filter(|_| self.survival.is_some()) else { return };
         printing.finish();
-        let patience = PollTimeout::try_from(LAST_LINES).unwrap_or(PollTimeout::ZERO);
+        let timeout = PollTimeout::try_from(LAST_LINES).unwrap_or(PollTimeout::ZERO);
         // It is readable when all is out, or something could not be written, which nobody could be told now.
-        let _ = poll(&mut [PollFd::new(printing.as_fd(), PollFlags::POLLIN)], patience);
+        let _ = poll(&mut [PollFd::new(printing.as_fd(), PollFlags::POLLIN)], timeout);
     }
 }

@@ -56,8 +56,8 @@ impl Copier {
     }
 
     /// Waits until it has, or has ended; not longer than this.
-    pub(super) fn wait(&self, patience: Duration) {
-        let _ = self.answers.recv_timeout(patience);
+    pub(super) fn wait(&self, timeout: Duration) {
+        let _ = self.answers.recv_timeout(timeout);
     }
 }
 
@@ -104,7 +104,7 @@ struct Copying {
 impl Copying {
     fn run(mut self, mut sink: impl Sink) -> io::Result<()> {
         while self.open > 0 {
-            let is_asked = self.turn(&mut sink, |sink| patience(sink.due()))?;
+            let is_asked = self.turn(&mut sink, |sink| timeout(sink.due()))?;
             if is_asked {
                 // Each turn takes from up to so many pipes, and from each all that was there.
                 for _ in 0..self.pipes.len().div_ceil(EVENTS) {
@@ -117,10 +117,10 @@ impl Copying {
     }
 
     /// Waits, and takes what has come. Returns whether the launcher has asked for it.
-    fn turn<S: Sink>(&mut self, sink: &mut S, patience: impl Fn(&S) -> EpollTimeout) -> io::Result<bool> {
+    fn turn<S: Sink>(&mut self, sink: &mut S, timeout: impl Fn(&S) -> EpollTimeout) -> io::Result<bool> {
         let mut events = [EpollEvent::empty(); EVENTS];
         let mut is_asked = false;
-        let count = match self.epoll.wait(&mut events, patience(sink)) {
+        let count = match self.epoll.wait(&mut events, timeout(sink)) {
             Err(Errno::EINTR) => 0,
             waited => waited?,
         };
@@ -155,7 +155,7 @@ impl Copying {
 }
 
 /// How long nothing may come until something is due.
-fn patience(due: Option<Instant>) -> EpollTimeout {
+fn timeout(due: Option<Instant>) -> EpollTimeout {
     let Some(due) = due else { return EpollTimeout::NONE };
     // The kernel counts milliseconds; a fraction more is not too early.
     let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);

@@ -27,14 +27,14 @@ pub(in crate::run) struct Lines {
     /// Whether somebody looks at what has no end yet.
     is_terminal: bool,
     /// The line of each rank whose end has not come.
-    begun: BTreeMap<u32, Begun>,
+    begun: BTreeMap<u32, UnfinishedLine>,
     /// The rank whose line was the last to go out, and has no end yet.
     open: Option<u32>,
 }
 
 /// The beginning of a line.
 #[derive(Debug)]
-struct Begun {
+struct UnfinishedLine {
     text: Vec<u8>,
     /// Since when it waits.
     since: Instant,
@@ -88,7 +88,7 @@ impl Lines {
 
     /// Lines whose beginning may be shown. One at a time; but rank 0 can be typed an answer, and has
     /// precedence.
-    fn to_be_shown(&self) -> impl Iterator<Item = (u32, &Begun)> {
+    fn to_be_shown(&self) -> impl Iterator<Item = (u32, &UnfinishedLine)> {
         let may = |rank: u32| match self.open {
             None => true,
             Some(open) => rank == 0 && open != 0,
@@ -123,7 +123,7 @@ impl Lines {
         if rest.is_empty() {
             return;
         }
-        let begun = self.begun.entry(rank).or_insert_with(|| Begun { text: Vec::new(), since: now });
+        let begun = self.begun.entry(rank).or_insert_with(|| UnfinishedLine { text: Vec::new(), since: now });
         begun.text.extend_from_slice(rest);
         let is_too_long = begun.text.len() > LONGEST;
         if self.open == Some(rank) {

@@ -16,7 +16,7 @@
 //!
 //! A thread for each stream: a reader of ours who is slow holds up the ranks (as it would without us), but
 //! not the launcher. Whoever stops reading our stdout makes the ranks' writes fail, as in any pipeline; what
-//! cannot be written for another reason (a full disk) ends the job with an error ([`Trouble`]).
+//! cannot be written for another reason (a full disk) ends the job with an error ([`OutputError`]).
 
 mod copy;
 mod lines;
@@ -31,7 +31,7 @@ pub(super) use saved::{Lengths, Saved};
 pub(crate) use screen::say;
 pub(super) use screen::{Shared, lock, open};
 pub(super) use terminal::Terminals;
-pub(super) use wiring::{Given, Wiring};
+pub(super) use wiring::{RankOutput, Wiring};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -65,19 +65,19 @@ impl Stream {
 
 /// Output that could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct OutputError {
     pub(super) stream: Stream,
     pub(super) error: Errno,
 }
 
-impl Trouble {
+impl OutputError {
     /// Whether that is because nobody reads it any more.
     pub(super) fn is_unread(self) -> bool {
         self.error == Errno::EPIPE
     }
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for OutputError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cannot write to {}: {}", self.stream.name(), self.error.desc())
     }
@@ -95,7 +95,7 @@ pub(super) struct Printing {
     news: File,
     copiers: Vec<copy::Copier>,
     /// Where ranks print to files in memory.
-    saved: Option<saved::Printer>,
+    saved: Option<saved::SavedPrinter>,
 }
 
 /// How long what ranks have printed may take to be out, before something is said of them. (Whoever reads our
@@ -104,8 +104,8 @@ const CATCH_UP: Duration = Duration::from_millis(200);
 
 /// What they say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
-    Failed(Trouble),
+pub(super) enum PrintingState {
+    Failed(OutputError),
     /// Nothing (more) for now.
     Nothing,
     /// All is out.
@@ -120,7 +120,8 @@ impl Printing {
         let mut copiers = Vec::new();
         for ((stream, pipes), screen) in Stream::BOTH.into_iter().zip(wiring.into_pipes()).zip(screens) {
             if !pipes.is_empty() {
-                copiers.push(copy::start(pipes, Printed { stream, screen, report: report.try_clone()? })?);
+                copiers
+                    .push(copy::start(pipes, LocalScreen { stream, screen, report: report.try_clone()? })?);
             }
         }
         Ok(Printing { news: news.into(), copiers, saved: None })
@@ -132,8 +133,8 @@ impl Printing {
         let (report, [out, err]) = (File::from(report), screens);
         let also = report.try_clone()?;
         let sinks = [
-            Printed { stream: Stream::Out, screen: out, report: also },
-            Printed { stream: Stream::Err, screen: err, report },
+            LocalScreen { stream: Stream::Out, screen: out, report: also },
+            LocalScreen { stream: Stream::Err, screen: err, report },
         ];
         let printer = saved::start(Arc::clone(saved), sinks)?;
         Ok(Printing { news: news.into(), copiers: Vec::new(), saved: Some(printer) })
@@ -195,17 +196,20 @@ impl Printing {
     }
 
     /// The next word. Never waits.
-    pub(super) fn word(&mut self) -> Word {
+    pub(super) fn word(&mut self) -> PrintingState {
         let mut bytes = [0; 5];
         match self.news.read(&mut bytes) {
-            Ok(0) => Word::Done,
+            Ok(0) => PrintingState::Done,
             // They write five bytes at a time, which a pipe keeps together.
             Ok(_) => {
                 let [stream, error @ ..] = bytes;
                 let stream = if stream == Stream::Out as u8 { Stream::Out } else { Stream::Err };
-                Word::Failed(Trouble { stream, error: Errno::from_raw(i32::from_le_bytes(error)) })
+                PrintingState::Failed(OutputError {
+                    stream,
+                    error: Errno::from_raw(i32::from_le_bytes(error)),
+                })
             }
-            Err(_) => Word::Nothing,
+            Err(_) => PrintingState::Nothing,
         }
     }
 }
@@ -217,13 +221,13 @@ impl AsFd for Printing {
 }
 
 /// A screen where ranks of this machine print, and the way to tell what goes wrong.
-struct Printed {
+struct LocalScreen {
     stream: Stream,
     screen: Shared,
     report: File,
 }
 
-impl Printed {
+impl LocalScreen {
     /// Tells what has gone wrong. An error is for who stops reading the ranks' output, so that they learn
     /// that nobody reads it.
     fn tell(&mut self, done: Result<(), Errno>) -> io::Result<()> {
@@ -236,7 +240,7 @@ impl Printed {
     }
 }
 
-impl Sink for Printed {
+impl Sink for LocalScreen {
     fn take(&mut self, rank: u32, bytes: &[u8]) -> io::Result<()> {
         let done = screen::lock(&self.screen).take(rank, bytes);
         self.tell(done)

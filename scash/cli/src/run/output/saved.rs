@@ -12,7 +12,7 @@
 //! So a reader of ours who is slow holds up nobody, and costs memory instead.
 
 use super::copy::Sink;
-use super::wiring::Given;
+use super::wiring::RankOutput;
 use crate::run::recovery::Directory;
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -97,11 +97,11 @@ impl Saved {
     }
 
     /// What the rank prints to.
-    pub(in crate::run) fn given(&self, rank: usize) -> io::Result<Given> {
+    pub(in crate::run) fn given(&self, rank: usize) -> io::Result<RankOutput> {
         let files = self.files.get(rank).map_or(&[][..], Vec::as_slice);
         let stream = |file: Option<&File>| file.map(File::try_clone).transpose();
         let (out, err) = (stream(files.first())?, stream(files.last())?);
-        Ok(Given { stdout: out.map(Into::into), stderr: err.map(Into::into) })
+        Ok(RankOutput { stdout: out.map(Into::into), stderr: err.map(Into::into) })
     }
 
     /// How much the rank has printed.
@@ -128,7 +128,7 @@ impl Saved {
 
 impl Saved {
     /// What a rank has printed elsewhere counts as if it had been printed here: its file begins with zeros,
-    /// which nobody reads ([`Printer::skip`]).
+    /// which nobody reads ([`SavedPrinter::skip`]).
     pub(in crate::run) fn lengthen(&self, lengths: &[Lengths]) -> io::Result<()> {
         for (files, lengths) in self.files.iter().zip(lengths) {
             for (file, length) in files.iter().zip(lengths) {
@@ -150,13 +150,13 @@ fn file() -> io::Result<File> {
 
 /// The thread that prints, as the launcher's sees it.
 #[derive(Debug)]
-pub(super) struct Printer {
-    board: Arc<Board>,
+pub(super) struct SavedPrinter {
+    board: Arc<PrinterRequests>,
 }
 
 /// What the two threads tell each other.
 #[derive(Debug)]
-struct Board {
+struct PrinterRequests {
     wishes: Mutex<Wishes>,
     changed: Condvar,
 }
@@ -174,7 +174,7 @@ struct Wishes {
     is_over: bool,
 }
 
-impl Board {
+impl PrinterRequests {
     /// A thread that panicked while it held the lock has left wishes that are as good as any.
     fn lock(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -186,7 +186,7 @@ impl Board {
     }
 }
 
-impl Printer {
+impl SavedPrinter {
     /// What is part of an epoch that all ranks have is to be printed. It never becomes less.
     pub(super) fn print(&self, lengths: &[Lengths]) {
         self.board.change(|wishes| {
@@ -210,8 +210,8 @@ impl Printer {
 
     /// Nothing will be taken back any more: prints all that is there. Returns when that is out, or after so
     /// long.
-    pub(super) fn print_all(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    pub(super) fn print_all(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         let mut wishes = self.board.lock();
         wishes.asked += 1;
         let mine = wishes.asked;
@@ -230,7 +230,7 @@ impl Printer {
 }
 
 /// Starts the thread. `sinks`: where what is printed to stdout goes, and to stderr.
-pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Printer> {
+pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<SavedPrinter> {
     let ranks = saved.files.len();
     let wishes = Wishes {
         up_to: vec![[0; 2]; ranks],
@@ -239,8 +239,8 @@ pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Pri
         answered: 0,
         is_over: false,
     };
-    let board = Arc::new(Board { wishes: Mutex::new(wishes), changed: Condvar::new() });
-    let printing = Printing {
+    let board = Arc::new(PrinterRequests { wishes: Mutex::new(wishes), changed: Condvar::new() });
+    let printing = PrinterThread {
         board: Arc::clone(&board),
         printed: saved.printed(),
         saved,
@@ -248,12 +248,12 @@ pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Pri
         buffer: vec![0; MOST],
     };
     thread::Builder::new().name("printer".into()).spawn(move || printing.run())?;
-    Ok(Printer { board })
+    Ok(SavedPrinter { board })
 }
 
 /// What the thread has.
-struct Printing<S> {
-    board: Arc<Board>,
+struct PrinterThread<S> {
+    board: Arc<PrinterRequests>,
     saved: Arc<Saved>,
     /// By rank. No byte before it is read again.
     printed: Vec<Lengths>,
@@ -262,7 +262,7 @@ struct Printing<S> {
     buffer: Vec<u8>,
 }
 
-impl<S: Sink> Printing<S> {
+impl<S: Sink> PrinterThread<S> {
     fn run(mut self) {
         loop {
             let wishes = self.wait();
@@ -375,7 +375,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// Long enough for any machine.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     struct Screen(Sender<(u32, Vec<u8>)>);
 
@@ -388,7 +388,7 @@ mod tests {
     /// What has come to a screen.
     type Seen = Receiver<(u32, Vec<u8>)>;
 
-    fn printer(saved: &Arc<Saved>) -> (Printer, [Seen; 2]) {
+    fn printer(saved: &Arc<Saved>) -> (SavedPrinter, [Seen; 2]) {
         let ((out, seen_out), (err, seen_err)) = (channel(), channel());
         (start(Arc::clone(saved), [Screen(out), Screen(err)]).unwrap(), [seen_out, seen_err])
     }
@@ -408,7 +408,7 @@ mod tests {
         say(&saved, 0, "one\ntwo\n");
         say(&saved, 1, "other\n");
         printer.print(&[[4, 0], [0, 0]]);
-        assert_eq!(out.recv_timeout(PATIENCE).unwrap(), (0, b"one\n".to_vec()));
+        assert_eq!(out.recv_timeout(TIMEOUT).unwrap(), (0, b"one\n".to_vec()));
         saved.cut(&[[4, 0], [0, 0]]).unwrap();
         say(&saved, 0, "2\n");
         File::from(saved.given(0).unwrap().stderr.unwrap()).write_all(b"error\n").unwrap();
@@ -424,7 +424,7 @@ mod tests {
         say(&saved, 0, "out ");
         File::from(saved.given(0).unwrap().stderr.unwrap()).write_all(b"err\n").unwrap();
         printer.print(&[[8, 8]]);
-        assert_eq!(out.recv_timeout(PATIENCE).unwrap(), (0, b"out err\n".to_vec()));
+        assert_eq!(out.recv_timeout(TIMEOUT).unwrap(), (0, b"out err\n".to_vec()));
         printer.finish();
         assert_eq!((all(&out).len(), all(&err)), (1, vec![(0, String::new())]));
     }
@@ -435,9 +435,9 @@ mod tests {
         let (printer, [out, _err]) = printer(&saved);
         let text = "x".repeat(1 << 20);
         say(&saved, 0, &text);
-        printer.print_all(PATIENCE);
+        printer.print_all(TIMEOUT);
         assert_eq!(out.try_iter().map(|(_, bytes)| bytes.len()).sum::<usize>(), text.len());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while saved.files[0][0].metadata().unwrap().st_blocks() > 16 {
             assert!(Instant::now() < deadline, "it still takes memory");
         }
@@ -453,7 +453,7 @@ mod tests {
         drop(out);
         say(&saved, 0, "nobody reads this");
         printer.print(&[[5, 0], [1000, 7]]);
-        printer.print_all(PATIENCE);
+        printer.print_all(TIMEOUT);
         say(&saved, 1, "nor this");
         printer.finish();
         assert_eq!(all(&err).len(), 2);

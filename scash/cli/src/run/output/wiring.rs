@@ -9,14 +9,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What a rank gets as its stdout and stderr; `None`: what this process has.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Given {
+pub(in crate::run) struct RankOutput {
     pub(in crate::run) stdout: Option<OwnedFd>,
     pub(in crate::run) stderr: Option<OwnedFd>,
 }
 
 /// How a stream of a rank's reaches ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum StreamKind {
     /// It is ours.
     Same,
     Pipe,
@@ -27,7 +27,7 @@ enum Way {
 /// The streams of all ranks.
 #[derive(Debug)]
 pub(in crate::run) struct Wiring {
-    ways: [Way; 2],
+    kinds: [StreamKind; 2],
     /// Whether both of a rank's streams are one, so that what it says stays in its order.
     is_one: bool,
     pipes: [Vec<Pipe>; 2],
@@ -38,38 +38,38 @@ pub(in crate::run) struct Wiring {
 impl Wiring {
     /// For ranks whose output is printed here.
     pub(in crate::run) fn here(ranks: u32, label: bool) -> Wiring {
-        let way = |stream: BorrowedFd<'_>| match isatty(stream) {
+        let kind = |stream: BorrowedFd<'_>| match isatty(stream) {
             // Nobody's lines can be mixed with those of a rank that is alone.
-            Ok(true) if ranks == 1 && !label => Way::Same,
-            Ok(true) => Way::Terminal,
-            _ => Way::Pipe,
+            Ok(true) if ranks == 1 && !label => StreamKind::Same,
+            Ok(true) => StreamKind::Terminal,
+            _ => StreamKind::Pipe,
         };
-        let ways = [way(io::stdout().as_fd()), way(io::stderr().as_fd())];
-        Wiring { ways, is_one: is_one_file(), pipes: Default::default(), terminals: Vec::new() }
+        let kinds = [kind(io::stdout().as_fd()), kind(io::stderr().as_fd())];
+        Wiring { kinds, is_one: is_one_file(), pipes: Default::default(), terminals: Vec::new() }
     }
 
     /// For ranks whose output is printed elsewhere, where stdout and stderr are one file or are not.
     pub(in crate::run) fn elsewhere(is_one: bool) -> Wiring {
-        Wiring { ways: [Way::Pipe; 2], is_one, pipes: Default::default(), terminals: Vec::new() }
+        Wiring { kinds: [StreamKind::Pipe; 2], is_one, pipes: Default::default(), terminals: Vec::new() }
     }
 
     /// Makes the streams of a rank.
-    pub(in crate::run) fn make(&mut self, rank: u32) -> io::Result<Given> {
+    pub(in crate::run) fn make(&mut self, rank: u32) -> io::Result<RankOutput> {
         let stdout = self.make_one(rank, Stream::Out)?;
         let stderr = match &stdout {
             Some(stdout) if self.is_one => Some(stdout.try_clone()?),
             _ => self.make_one(rank, Stream::Err)?,
         };
-        Ok(Given { stdout, stderr })
+        Ok(RankOutput { stdout, stderr })
     }
 
     fn make_one(&mut self, rank: u32, stream: Stream) -> io::Result<Option<OwnedFd>> {
         let index = stream as usize - 1;
-        let made = match self.ways[index] {
-            Way::Same => return Ok(None),
-            Way::Pipe => None,
+        let made = match self.kinds[index] {
+            StreamKind::Same => return Ok(None),
+            StreamKind::Pipe => None,
             // Where there are no (more) terminals, a pipe does.
-            Way::Terminal => terminal::open(ours(stream)?.as_fd()).ok(),
+            StreamKind::Terminal => terminal::open(ours(stream)?.as_fd()).ok(),
         };
         let (file, given) = match made {
             Some((file, given)) => {
@@ -84,7 +84,7 @@ impl Wiring {
 
     /// The terminals of ranks, if they have any.
     pub(in crate::run) fn take_terminals(&mut self) -> io::Result<Option<Terminals>> {
-        let is_out = self.ways[0] == Way::Terminal;
+        let is_out = self.kinds[0] == StreamKind::Terminal;
         let ranks = std::mem::take(&mut self.terminals);
         if ranks.is_empty() {
             return Ok(None);

@@ -2,9 +2,9 @@
 
 use crate::run::exits::reap;
 use crate::run::oom::{self, OomKills};
-use crate::run::output::{self, Printing, Word};
+use crate::run::output::{self, Printing, PrintingState};
 use crate::run::plan::Task;
-use crate::run::recovery::{self, Charge};
+use crate::run::recovery::{self, KeptRank};
 use crate::run::spawn::{Rank, Streams, spawn};
 use crate::run::{Refusal, signals, status};
 use nix::errno::Errno;
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Keeps a rank to its end; returns the exit status.
-pub(super) fn keep(charge: Charge, task: &Task) -> Result<u8, Refusal> {
-    let mut keep = Keep::begin(charge, task)?;
+pub(super) fn keep(kept_rank: KeptRank, task: &Task) -> Result<u8, Refusal> {
+    let mut keep = RankProcess::begin(kept_rank, task)?;
     while keep.exit.is_none() || keep.printing.is_some() {
         keep.step()?;
     }
@@ -28,16 +28,16 @@ pub(super) fn keep(charge: Charge, task: &Task) -> Result<u8, Refusal> {
     if status == 0 {
         // From here on nothing is lost by an end, and the launcher may wish for one.
         signals::unblock().map_err(failed("unblocking signals"))?;
-        if let Some(news) = keep.charge.ended_well() {
+        if let Some(news) = keep.kept_rank.ended_well() {
             crate::say(&news);
         }
-        keep.charge.leave()?;
+        keep.kept_rank.leave()?;
     }
     Ok(status)
 }
 
-struct Keep {
-    charge: Charge,
+struct RankProcess {
+    kept_rank: KeptRank,
     rank: Rank,
     signals: SignalFd,
     /// `None` when all output is out.
@@ -54,27 +54,27 @@ struct Keep {
     oom_kills: OomKills,
 }
 
-impl Keep {
-    fn begin(mut charge: Charge, task: &Task) -> Result<Keep, Refusal> {
+impl RankProcess {
+    fn begin(mut kept_rank: KeptRank, task: &Task) -> Result<RankProcess, Refusal> {
         let set = signals::block().map_err(failed("blocking signals"))?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = SignalFd::with_flags(&set, flags).map_err(failed("making a signalfd"))?;
         let no_printing =
             |error: std::io::Error| Refusal::new(status::LAUNCHER, format!("printing: {error}"));
         let screens = output::open(false, 1, false).map_err(no_printing)?;
-        let printing = Printing::start_saved(charge.kept.output(), screens).map_err(no_printing)?;
-        let number = charge.keeper.rank();
-        let outfit = charge.kept.outfit(number, charge.base, None);
-        let outfit = outfit
+        let printing = Printing::start_saved(kept_rank.kept.output(), screens).map_err(no_printing)?;
+        let number = kept_rank.keeper.rank();
+        let setup = kept_rank.kept.setup(number, kept_rank.base, None);
+        let setup = setup
             .map_err(|error| Refusal::new(status::LAUNCHER, format!("starting rank {number}: {error}")))?;
         let invitation =
-            charge.keeper.invitation().ok_or_else(|| scash_comm::Error::Invalid("it has no line".into()));
+            kept_rank.keeper.invitation().ok_or_else(|| scash_comm::Error::Invalid("it has no line".into()));
         let oom_kills = OomKills::until_now();
         recovery::withhold_descriptors();
-        let streams = Streams { stdin: charge.reads, outfit };
+        let streams = Streams { stdin: kept_rank.reads, setup };
         let rank = spawn(task, streams, invitation, number, None)?;
-        Ok(Keep {
-            charge,
+        Ok(RankProcess {
+            kept_rank,
             rank,
             signals,
             printing: Some(printing),
@@ -92,17 +92,21 @@ impl Keep {
         let (is_over, is_left) = (self.exit.is_some(), self.is_left);
         let mut all = vec![
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.charge.kept.sayings.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.kept_rank.kept.user_messages.as_fd(), PollFlags::POLLIN),
         ];
         all.extend(self.printing.iter().map(|printing| PollFd::new(printing.as_fd(), PollFlags::POLLIN)));
         if !is_over {
             all.push(PollFd::new(self.rank.pidfd.as_fd(), PollFlags::POLLIN));
-            all.push(PollFd::new(self.charge.kept.as_fd(), PollFlags::POLLIN));
+            all.push(PollFd::new(self.kept_rank.kept.as_fd(), PollFlags::POLLIN));
         }
         all.extend(
-            self.charge.keeper.lead().filter(|_| !is_left).map(|lead| PollFd::new(lead, PollFlags::POLLIN)),
+            self.kept_rank
+                .keeper
+                .lead()
+                .filter(|_| !is_left)
+                .map(|lead| PollFd::new(lead, PollFlags::POLLIN)),
         );
-        match poll(&mut all, self.patience()) {
+        match poll(&mut all, self.timeout()) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(failed("waiting for the rank")(errno)),
         }
@@ -112,9 +116,9 @@ impl Keep {
         self.take_printed();
         if !is_over {
             // That the rank goes on is no news for anybody here.
-            let _ = self.charge.kept.told();
+            let _ = self.kept_rank.kept.told();
             if let (Some(lengths), Some(printing)) =
-                (self.charge.kept.committed(self.charge.base), &self.printing)
+                (self.kept_rank.kept.committed(self.kept_rank.base), &self.printing)
             {
                 printing.commit(&lengths);
             }
@@ -127,7 +131,7 @@ impl Keep {
     }
 
     /// How long nothing may happen until something is due.
-    fn patience(&self) -> PollTimeout {
+    fn timeout(&self) -> PollTimeout {
         let left = self
             .until
             .filter(|_| self.exit.is_some())
@@ -163,14 +167,14 @@ impl Keep {
 
     /// Says what the rank has said that cannot wait for a checkpoint.
     fn take_sayings(&mut self) {
-        while let Some(lines) = self.charge.kept.sayings.next() {
+        while let Some(lines) = self.kept_rank.kept.user_messages.next() {
             output::say(&lines);
         }
     }
 
     /// The keeper of rank 0 is the last to end, if all goes well.
     fn take_lead(&mut self) {
-        let Some(lead) = self.charge.keeper.lead().filter(|_| !self.is_left) else { return };
+        let Some(lead) = self.kept_rank.keeper.lead().filter(|_| !self.is_left) else { return };
         if matches!(poll(&mut [PollFd::new(lead, PollFlags::POLLIN)], PollTimeout::ZERO), Ok(1)) {
             self.is_left = true;
             self.signal(Signal::SIGKILL);
@@ -180,9 +184,9 @@ impl Keep {
     fn take_printed(&mut self) {
         let Some(printing) = &mut self.printing else { return };
         match printing.word() {
-            Word::Nothing => {}
-            Word::Done => self.printing = None,
-            Word::Failed(trouble) => {
+            PrintingState::Nothing => {}
+            PrintingState::Done => self.printing = None,
+            PrintingState::Failed(trouble) => {
                 if !trouble.is_unread() {
                     crate::say(&trouble.to_string());
                 }
@@ -198,7 +202,7 @@ impl Keep {
         let Some(exit) = reap(self.rank.pid) else { return };
         self.take_sayings();
         self.exit = Some(exit);
-        self.charge.keeper.ended();
+        self.kept_rank.keeper.ended();
         if let Some(printing) = &self.printing {
             printing.finish();
         }
@@ -211,7 +215,7 @@ impl Keep {
         if status == 0 {
             return 0;
         }
-        let rank = self.charge.keeper.rank();
+        let rank = self.kept_rank.keeper.rank();
         let why = match self.order {
             _ if self.is_left => Some("the process that keeps rank 0 has ended".to_owned()),
             Some(signal) => Some(format!("ended by {signal}")),
@@ -224,7 +228,7 @@ impl Keep {
         };
         // What all ranks of a job hear at once, one says.
         let is_own = self.order.is_none() && !self.is_left;
-        if !self.charge.say_how_to_go_on(why.as_deref()) {
+        if !self.kept_rank.say_how_to_go_on(why.as_deref()) {
             why.filter(|_| is_own).iter().for_each(|why| crate::say(why));
         }
         status

@@ -16,7 +16,7 @@
 mod keep;
 
 use super::plan::Task;
-use super::recovery::{self, Refused, Wish};
+use super::recovery::{self, KeeperOptions, Refused};
 use super::replicas::Schedule;
 use super::{Refusal, program, status};
 use clap::ValueHint;
@@ -78,8 +78,8 @@ fn run(args: RankArgs) -> Result<u8, Refused> {
     let directory = args.resume.unwrap_or(args.checkpoint_dir);
     let Some(gathering) = gathering else { return Err(without_launcher(resumes, &directory).into()) };
     let launcher = launcher(&gathering);
-    let wish = Wish { directory, resumes, launcher, env: args.schedule.env(gathering.size())? };
-    keep::keep(recovery::agree(gathering, wish)?, &task).map_err(Refused::Here)
+    let options = KeeperOptions { directory, resumes, launcher, env: args.schedule.env(gathering.size())? };
+    keep::keep(recovery::agree(gathering, options)?, &task).map_err(Refused::Here)
 }
 
 /// What to say where no launcher has started this process.

@@ -1,7 +1,9 @@
 //! Which epoch all ranks have: the one from which they go on, and up to which their output is printed.
 
 use crate::run::output::Lengths;
-use scash_ft::recovery::{Known, Plan, RankStores, Step, Survivor, Unrecoverable, plan};
+use scash_ft::recovery::{
+    KnownRestart, RankStores, RecoveryAction, RecoveryPlan, Survivor, Unrecoverable, plan,
+};
 use scash_ft::store::Store;
 use scash_ft::{Base, Epoch, Mark};
 use std::collections::BTreeMap;
@@ -17,12 +19,12 @@ pub(in crate::run) struct StoreState {
     /// The newest restart that it knows of.
     pub(in crate::run) base: Base,
     /// What it has, at most two epochs.
-    pub(in crate::run) marks: [Option<Marked>; 2],
+    pub(in crate::run) marks: [Option<MarkedEpoch>; 2],
 }
 
 /// An epoch that a store has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) struct Marked {
+pub(in crate::run) struct MarkedEpoch {
     pub(in crate::run) mark: Mark,
     /// The memory barrier at which it was taken.
     pub(in crate::run) barrier: u64,
@@ -54,7 +56,7 @@ impl StoreState {
     pub(super) fn of(store: &Store) -> StoreState {
         let marked = |mark: Mark| {
             let (barrier, output) = (store.barrier(mark.epoch)?, store.outputs(mark.epoch)?);
-            Some(Marked { mark, barrier, output })
+            Some(MarkedEpoch { mark, barrier, output })
         };
         let marks = store.marks().map(|mark| mark.and_then(marked));
         StoreState { rank: store.rank(), base: store.base(), marks }
@@ -66,15 +68,15 @@ impl StoreState {
         Survivor { host, marks, base: self.base }
     }
 
-    pub(in crate::run) fn at(&self, epoch: Epoch) -> Option<&Marked> {
+    pub(in crate::run) fn at(&self, epoch: Epoch) -> Option<&MarkedEpoch> {
         self.marks.iter().flatten().find(|marked| marked.mark.epoch == epoch)
     }
 }
 
 /// What to do to start all ranks again that were started from `base`, by what their stores say, which are
 /// here.
-pub(super) fn find(base: Base, states: &[StoreState]) -> Result<Plan, Unrecoverable> {
-    plan(&read(states), Known::Started(base))
+pub(super) fn find(base: Base, states: &[StoreState]) -> Result<RecoveryPlan, Unrecoverable> {
+    plan(&read(states), KnownRestart::Started(base))
 }
 
 fn read(states: &[StoreState]) -> Vec<RankStores> {
@@ -91,7 +93,10 @@ pub(in crate::run) fn barrier(states: &[StoreState], epoch: Epoch) -> u64 {
 ///
 /// # Errors
 /// A store does not say how much its rank had printed.
-pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<Vec<(u32, Rewound)>>, String> {
+pub(in crate::run) fn rounds(
+    plan: &RecoveryPlan,
+    states: &[StoreState],
+) -> Result<Vec<Vec<(u32, Rewound)>>, String> {
     let epoch = plan.base.epoch;
     let printed = |state: &StoreState| match epoch {
         Epoch(0) => Some((state.rank, [0; 2])),
@@ -100,7 +105,7 @@ pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<V
     let printed: BTreeMap<u32, Lengths> = states.iter().filter_map(printed).collect();
     let mut rounds: Vec<Vec<(u32, Rewound)>> = Vec::new();
     for step in &plan.steps {
-        let Step::WriteBase { rank, host, base } = *step else { continue };
+        let RecoveryAction::WriteBase { rank, host, base } = *step else { continue };
         let output = printed.get(&rank).copied();
         let output = output.ok_or_else(|| format!("what ranks had printed at epoch {epoch} is not known"))?;
         let rewound = (host, Rewound { rank, base, output, place: RewoundPlace::Stays });
@@ -113,9 +118,9 @@ pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<V
 }
 
 /// Does what a plan says but for the start.
-pub(super) fn carry_out(plan: &Plan, stores: &[Store]) -> io::Result<()> {
+pub(super) fn carry_out(plan: &RecoveryPlan, stores: &[Store]) -> io::Result<()> {
     for step in &plan.steps {
-        if let Step::WriteBase { rank, base, .. } = step {
+        if let RecoveryAction::WriteBase { rank, base, .. } = step {
             let store = &stores[*rank as usize];
             store.set_base(*base);
             store.sync()?;
@@ -126,8 +131,8 @@ pub(super) fn carry_out(plan: &Plan, stores: &[Store]) -> io::Result<()> {
 
 /// What a launcher goes on from that has begun anew.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) plan: Plan,
+pub(super) struct ResumePoint {
+    pub(super) plan: RecoveryPlan,
     /// Why it is not the newest epoch, for people.
     pub(super) instead: Option<String>,
 }
@@ -136,20 +141,20 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// There is none: what is wrong.
-pub(super) fn resume(stores: &[Store]) -> Result<Found, String> {
+pub(super) fn resume(stores: &[Store]) -> Result<ResumePoint, String> {
     let states: Vec<StoreState> = stores.iter().map(StoreState::of).collect();
-    let plan = plan(&read(&states), Known::Nothing).map_err(|why| why.to_string())?;
+    let plan = plan(&read(&states), KnownRestart::Nothing).map_err(|why| why.to_string())?;
     let newest = plan.base.epoch;
-    let Err(why) = verify(stores, newest) else { return Ok(Found { plan, instead: None }) };
+    let Err(why) = verify(stores, newest) else { return Ok(ResumePoint { plan, instead: None }) };
     // A job that has begun anew from the beginning would lose what the user knows to be there.
     let before = Epoch(newest.0 - 1);
     if before == Epoch(0) || verify(stores, before).is_err() {
         return Err(format!("{why}; and there is no other epoch to go on from"));
     }
     let base = Base { epoch: before, ..plan.base };
-    let write = |rank| Step::WriteBase { rank, host: HERE, base };
-    let steps = (0..).take(stores.len()).map(write).chain([Step::Start { base }]).collect();
-    Ok(Found { plan: Plan { base, steps }, instead: Some(why) })
+    let write = |rank| RecoveryAction::WriteBase { rank, host: HERE, base };
+    let steps = (0..).take(stores.len()).map(write).chain([RecoveryAction::Start { base }]).collect();
+    Ok(ResumePoint { plan: RecoveryPlan { base, steps }, instead: Some(why) })
 }
 
 /// Checks what all stores have of an epoch. Of the beginning they have nothing.

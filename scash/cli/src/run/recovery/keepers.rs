@@ -39,7 +39,7 @@ const YES: &str = "yes";
 
 /// What the user asks of these processes.
 #[derive(Debug)]
-pub(in crate::run) struct Wish {
+pub(in crate::run) struct KeeperOptions {
     /// Where checkpoints are.
     pub(in crate::run) directory: PathBuf,
     /// Whether a job is there that is to go on.
@@ -52,7 +52,7 @@ pub(in crate::run) struct Wish {
 
 /// What a process has that keeps a rank.
 #[derive(Debug)]
-pub(in crate::run) struct Charge {
+pub(in crate::run) struct KeptRank {
     pub(in crate::run) keeper: Keeper,
     pub(in crate::run) kept: Kept,
     pub(in crate::run) base: Base,
@@ -80,17 +80,17 @@ impl From<Refusal> for Refused {
 }
 
 /// Agrees with the other processes, and makes the lines of ranks.
-pub(in crate::run) fn agree(mut gathering: Gathering, wish: Wish) -> Result<Charge, Refused> {
-    match prepare(&mut gathering, &wish) {
+pub(in crate::run) fn agree(mut gathering: Gathering, options: KeeperOptions) -> Result<KeptRank, Refused> {
+    match prepare(&mut gathering, &options) {
         Ok(prepared) => {
-            let Prepared { directory, stores, claim, base } = prepared;
+            let PreparedRank { directory, stores, claim, base } = prepared;
             let failed = |why: String| Refusal::new(status::LAUNCHER, why);
             let rank = gathering.rank();
-            let kept = Kept::of_rank(rank, stores, &directory, wish.env);
+            let kept = Kept::of_rank(rank, stores, &directory, options.env);
             let kept = kept.map_err(|error| failed(format!("preparing rank {rank}: {error}")))?;
             let keeper = gathering.begin().map_err(|error| failed(error.to_string()))?;
             let reads = rank == 0 && Input::is_file();
-            Ok(Charge { keeper, kept, base, reads, directory, launcher: wish.launcher, _claim: claim })
+            Ok(KeptRank { keeper, kept, base, reads, directory, launcher: options.launcher, _claim: claim })
         }
         Err(refused) => {
             gathering.leave();
@@ -100,21 +100,21 @@ pub(in crate::run) fn agree(mut gathering: Gathering, wish: Wish) -> Result<Char
 }
 
 /// What a process has before there are lines.
-struct Prepared {
+struct PreparedRank {
     directory: Directory,
     stores: Vec<Store>,
     claim: Flock<File>,
     base: Base,
 }
 
-fn prepare(gathering: &mut Gathering, wish: &Wish) -> Result<Prepared, Refused> {
+fn prepare(gathering: &mut Gathering, options: &KeeperOptions) -> Result<PreparedRank, Refused> {
     let (rank, ranks) = (gathering.rank(), gathering.size());
-    let path = &wish.directory;
-    let option = if wish.resumes { "resume" } else { "--checkpoint-dir" };
+    let path = &options.directory;
+    let option = if options.resumes { "resume" } else { "--checkpoint-dir" };
     let named =
         |error: io::Error| Refusal::new(status::LAUNCHER, format!("{option} {}: {error}", path.display()));
     let first = match rank {
-        0 => take(gathering, wish, option).map(Some),
+        0 => take(gathering, options, option).map(Some),
         _ => Ok(None),
     };
     let (first, _) = together(gathering, first, |_| YES.to_owned(), Duration::ZERO)?;
@@ -131,13 +131,13 @@ fn prepare(gathering: &mut Gathering, wish: &Wish) -> Result<Prepared, Refused> 
     let claimed = claim().map_err(named);
     let ((directory, stores, claim), _) = together(gathering, claimed, |_| YES.to_owned(), LINGERING)?;
     let base = match rank {
-        0 if wish.resumes => decide(&directory, &stores, ranks).map_err(named),
+        0 if options.resumes => decide(&directory, &stores, ranks).map_err(named),
         _ => Ok(Base::default()),
     };
     let (_, words) = together(gathering, base, write, time_to_read(&stores))?;
     let base = words.first().and_then(|word| read(word));
     let base = base.ok_or_else(|| named(io::Error::other("rank 0 names no epoch to go on from")))?;
-    Ok(Prepared { directory, stores, claim, base })
+    Ok(PreparedRank { directory, stores, claim, base })
 }
 
 /// Opens what rank 0's process has made or found.
@@ -163,8 +163,12 @@ fn together<T>(
 }
 
 /// Takes the directory, at rank 0.
-fn take(gathering: &Gathering, wish: &Wish, option: &str) -> Result<(Directory, Vec<Store>), Refusal> {
-    let (path, ranks) = (&wish.directory, gathering.size());
+fn take(
+    gathering: &Gathering,
+    options: &KeeperOptions,
+    option: &str,
+) -> Result<(Directory, Vec<Store>), Refusal> {
+    let (path, ranks) = (&options.directory, gathering.size());
     let refuse = |why: &dyn std::fmt::Display| {
         Refusal::new(status::USAGE, format!("{option} {}: {why}", path.display()))
     };
@@ -180,8 +184,8 @@ fn take(gathering: &Gathering, wish: &Wish, option: &str) -> Result<(Directory, 
             &"what libfabric knows of a rank cannot be saved: SCASH_PROVIDER is auto, shm or tcp",
         ));
     }
-    if !wish.resumes {
-        let launcher = Some(wish.launcher.to_owned());
+    if !options.resumes {
+        let launcher = Some(options.launcher.to_owned());
         let make = || {
             let directory = patiently(|| Directory::create(path))?;
             let (stores, _) = fill(&directory, ranks, false, launcher)?;
@@ -194,7 +198,7 @@ fn take(gathering: &Gathering, wish: &Wish, option: &str) -> Result<(Directory, 
         let why = format!(
             "this job has {} ranks, and {ranks} were started: `{}`",
             description.ranks,
-            how_to_go_on(Some(wish.launcher), description.ranks, path)
+            how_to_go_on(Some(options.launcher), description.ranks, path)
         );
         return Err(refuse(&why));
     }
@@ -227,7 +231,7 @@ fn read(word: &str) -> Option<Base> {
     Some(Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) })
 }
 
-impl Charge {
+impl KeptRank {
     /// The rank has ended well. At rank 0's process, which is the last: waits for the others, and removes all
     /// files if they have, too. Returns what there is to say.
     pub(in crate::run) fn ended_well(&self) -> Option<String> {

@@ -4,11 +4,11 @@
 
 use super::describe::Description;
 use super::directory::{Directory, patiently};
-use super::epoch::{self, Found, Rewound, RewoundPlace, StoreState};
+use super::epoch::{self, ResumePoint, Rewound, RewoundPlace, StoreState};
 use super::input::Input;
-use super::sayings::Sayings;
-use crate::run::output::{Given, Lengths, Saved};
-use crate::run::replicas::Replicas;
+use super::user_messages::UserMessages;
+use crate::run::output::{Lengths, RankOutput, Saved};
+use crate::run::replicas::{Replicas, StoreLocation};
 use crate::run::{Refusal, status};
 use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -22,40 +22,29 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
 /// What a rank is started with besides what each rank of any job has.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Outfit {
-    pub(in crate::run) output: Given,
+pub(in crate::run) struct RankSetup {
+    pub(in crate::run) output: RankOutput,
     pub(in crate::run) env: Vec<(&'static str, String)>,
     /// Descriptors of this process that it inherits under their numbers; they stay open here.
     pub(in crate::run) inherited: Vec<RawFd>,
 }
 
-impl Outfit {
+impl RankSetup {
     /// That of a rank that prints there, and has nothing else.
-    pub(in crate::run) fn plain(output: Given) -> Outfit {
-        Outfit { output, env: Vec::new(), inherited: Vec::new() }
+    pub(in crate::run) fn plain(output: RankOutput) -> RankSetup {
+        RankSetup { output, env: Vec::new(), inherited: Vec::new() }
     }
-}
-
-/// Where the launcher keeps what ranks save.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::run) enum Place {
-    /// In memory.
-    Memory,
-    /// In a directory, for a new job.
-    New(PathBuf),
-    /// In the directory of a job that is there.
-    Resumed(PathBuf),
 }
 
 /// What rank 0 has told of, or the only rank of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) struct Told {
+pub(in crate::run) struct StoreNews {
     /// How many epochs all ranks have now that they had not.
     pub(in crate::run) epochs: u64,
     /// Whether all ranks go on again.
@@ -68,7 +57,7 @@ pub(in crate::run) struct Kept {
     /// Ranks that this process starts.
     here: Vec<u32>,
     /// Whose stores ranks of this process hold copies of, which are here, too, and which of them does.
-    holdings: Vec<Holding>,
+    holdings: Vec<HeldStores>,
     /// Of ranks that follow one another, all these among them.
     stores: Vec<Store>,
     /// The ranks whose output may be here.
@@ -81,44 +70,44 @@ pub(in crate::run) struct Kept {
     /// That rank. It may be one that other processes start.
     teller: u32,
     /// What ranks say at once.
-    pub(in crate::run) sayings: Sayings,
+    pub(in crate::run) user_messages: UserMessages,
     /// Variables that are the same in each incarnation.
     env: Vec<(&'static str, String)>,
     /// Where stores and output are, if they are not in memory.
-    taken: Option<Taken>,
+    taken: Option<LockedFiles>,
 }
 
 /// A copy of a rank's store, and the rank of this process that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) struct Holding {
+pub(in crate::run) struct HeldStores {
     pub(in crate::run) owner: u32,
     pub(in crate::run) holder: u32,
 }
 
 /// Stores and what belongs to them.
-struct Parts {
+struct OpenedStores {
     stores: Vec<Store>,
     output: Saved,
-    taken: Option<Taken>,
+    taken: Option<LockedFiles>,
     base: Base,
 }
 
 /// Files that nobody else has: this process, and the ranks that inherit their stores from it.
 #[derive(Debug)]
-struct Taken {
+struct LockedFiles {
     directory: Directory,
     _claims: Vec<Flock<File>>,
     /// Whether all ranks of the job that was found there have ended well.
     has_ended: bool,
 }
 
-impl Taken {
+impl LockedFiles {
     /// Waits for ranks of an earlier start that are ending, as their launcher was killed.
-    fn new(directory: Directory, stores: &[Store]) -> io::Result<Taken> {
+    fn new(directory: Directory, stores: &[Store]) -> io::Result<LockedFiles> {
         let claims = stores.iter().map(|store| patiently(|| directory.claim(store)));
         let claims = claims.collect::<io::Result<_>>()?;
         let ranks = stores.first().map_or(0, Store::size);
-        Ok(Taken { has_ended: directory.have_all_ended(ranks), directory, _claims: claims })
+        Ok(LockedFiles { has_ended: directory.have_all_ended(ranks), directory, _claims: claims })
     }
 }
 
@@ -131,14 +120,16 @@ impl Kept {
     ) -> Result<(Kept, Base), Refusal> {
         let input = Input::find()?;
         let (parts, what) = match &replicas.place {
-            Place::Memory => (Parts::in_memory(ranks, is_one), "--replicas".to_owned()),
-            Place::New(path) => {
-                (Parts::new_in(path, ranks, is_one), format!("--checkpoint-dir {}", path.display()))
+            StoreLocation::Memory => (OpenedStores::in_memory(ranks, is_one), "--replicas".to_owned()),
+            StoreLocation::New(path) => {
+                (OpenedStores::new_in(path, ranks, is_one), format!("--checkpoint-dir {}", path.display()))
             }
-            Place::Resumed(path) => (Parts::found_in(path, ranks), format!("resume {}", path.display())),
+            StoreLocation::Resumed(path) => {
+                (OpenedStores::found_in(path, ranks), format!("resume {}", path.display()))
+            }
         };
         let make = || {
-            let Parts { stores, output, taken, base } = parts?;
+            let OpenedStores { stores, output, taken, base } = parts?;
             let kept = Kept {
                 here: (0..ranks).collect(),
                 holdings: Vec::new(),
@@ -148,7 +139,7 @@ impl Kept {
                 input,
                 committed: signal_of_commits()?,
                 teller: 0,
-                sayings: Sayings::new()?,
+                user_messages: UserMessages::new()?,
                 env: replicas.env(),
                 taken,
             };
@@ -175,7 +166,7 @@ impl Kept {
                 input: Input::none(),
                 committed: signal_of_commits()?,
                 teller: 0,
-                sayings: Sayings::new()?,
+                user_messages: UserMessages::new()?,
                 env,
                 taken: None,
             })
@@ -186,7 +177,7 @@ impl Kept {
     }
 
     /// These ranks are here now, and hold these copies.
-    pub(in crate::run) fn place(&mut self, here: Vec<u32>, holdings: Vec<Holding>) {
+    pub(in crate::run) fn place(&mut self, here: Vec<u32>, holdings: Vec<HeldStores>) {
         (self.here, self.holdings) = (here, holdings);
     }
 
@@ -207,7 +198,7 @@ impl Kept {
             input: Input::none(),
             committed: signal_of_commits()?,
             teller: rank,
-            sayings: Sayings::new()?,
+            user_messages: UserMessages::new()?,
             env,
             taken: None,
         })
@@ -241,12 +232,12 @@ impl Kept {
 
     /// What a rank is started with that goes on from `base`. `lost`: why it does, as of
     /// [`Recovery::restart`](super::Recovery::restart).
-    pub(in crate::run) fn outfit(
+    pub(in crate::run) fn setup(
         &self,
         rank: u32,
         base: Base,
         lost: Option<(Instant, Instant)>,
-    ) -> io::Result<Outfit> {
+    ) -> io::Result<RankSetup> {
         let printed = rank.checked_sub(self.printing.start).and_then(|index| usize::try_from(index).ok());
         let (Some(store), Some(printed)) = (self.store(rank), printed) else {
             return Err(io::Error::other("there is no such rank"));
@@ -259,7 +250,7 @@ impl Kept {
         if let Some((first, all)) = lost {
             env.push((vars::LOST, format!("{},{}", Moment::of(first), Moment::of(all))));
         }
-        let (says, place) = self.sayings.given()?;
+        let (says, place) = self.user_messages.given()?;
         env.push((boot::vars::SAYS, place));
         let prints = self.output.numbers(printed);
         env.push((vars::PRINTS, format!("{},{}", prints[0], prints[1])));
@@ -278,7 +269,7 @@ impl Kept {
             env.push((vars::COMMITTED, committed.to_string()));
             inherited.push(committed);
         }
-        Ok(Outfit { output: self.output.given(printed)?, env, inherited })
+        Ok(RankSetup { output: self.output.given(printed)?, env, inherited })
     }
 
     /// What ranks have printed.
@@ -334,11 +325,11 @@ impl Kept {
     }
 
     /// Takes what a rank has told of since this was called last.
-    pub(in crate::run) fn told(&self) -> Told {
+    pub(in crate::run) fn told(&self) -> StoreNews {
         let mut told = [0; 8];
         let _ = (&self.committed).read(&mut told);
         let told = u64::from_ne_bytes(told);
-        Told { epochs: told % A_RESTART, resumed: told >= A_RESTART }
+        StoreNews { epochs: told % A_RESTART, resumed: told >= A_RESTART }
     }
 
     /// How much of each rank's output is part of what all have. (All stores are here.)
@@ -396,7 +387,7 @@ impl Kept {
         self.here = runs.keys().copied().collect();
         let lengths = self.of_all(|rank| Some(runs.get(&rank)?.output));
         let lengths = lengths.ok_or("how much each rank had printed is not known")?;
-        self.sayings.next_incarnation();
+        self.user_messages.next_incarnation();
         // Whatever was told, was so of ranks that are gone.
         let _ = self.told();
         let cut = self.output.cut(&lengths).and_then(|()| self.output.lengthen(&lengths));
@@ -406,27 +397,27 @@ impl Kept {
     }
 }
 
-impl Parts {
-    fn in_memory(ranks: u32, is_one: bool) -> io::Result<Parts> {
+impl OpenedStores {
+    fn in_memory(ranks: u32, is_one: bool) -> io::Result<OpenedStores> {
         let output = Saved::new(ranks, is_one)?;
         let stores = stores_in_memory(0..ranks, ranks)?;
-        Ok(Parts { stores, output, taken: None, base: Base::default() })
+        Ok(OpenedStores { stores, output, taken: None, base: Base::default() })
     }
 
-    fn new_in(path: &Path, ranks: u32, is_one: bool) -> io::Result<Parts> {
+    fn new_in(path: &Path, ranks: u32, is_one: bool) -> io::Result<OpenedStores> {
         let directory = patiently(|| Directory::create(path))?;
         let (stores, output) = fill(&directory, ranks, is_one, None)?;
-        let taken = Some(Taken::new(directory, &stores)?);
-        Ok(Parts { stores, output, taken, base: Base::default() })
+        let taken = Some(LockedFiles::new(directory, &stores)?);
+        Ok(OpenedStores { stores, output, taken, base: Base::default() })
     }
 
-    fn found_in(path: &Path, ranks: u32) -> io::Result<Parts> {
+    fn found_in(path: &Path, ranks: u32) -> io::Result<OpenedStores> {
         let (directory, description) = patiently(|| Directory::open(path))?;
         let stores = open_stores(&directory, ranks)?;
         let output = Saved::on_disk(&directory, 0..ranks, description.is_one, false)?;
-        let taken = Taken::new(directory, &stores)?;
+        let taken = LockedFiles::new(directory, &stores)?;
         let base = if taken.has_ended { Base::default() } else { go_on(&stores, &output)? };
-        Ok(Parts { stores, output, taken: Some(taken), base })
+        Ok(OpenedStores { stores, output, taken: Some(taken), base })
     }
 }
 
@@ -488,7 +479,7 @@ pub(super) fn open_stores(directory: &Directory, ranks: u32) -> io::Result<Vec<S
 /// Makes all as it was at the newest epoch that all ranks have and no disk has damaged, and says which it is.
 /// None may run.
 pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
-    let Found { plan, instead } = epoch::resume(stores).map_err(io::Error::other)?;
+    let ResumePoint { plan, instead } = epoch::resume(stores).map_err(io::Error::other)?;
     let base = plan.base;
     let lengths: Option<Vec<Lengths>> = stores.iter().map(|store| lengths_at(store, base.epoch)).collect();
     let lengths = lengths.ok_or_else(|| io::Error::other("their marks are gone"))?;
@@ -532,18 +523,18 @@ mod tests {
     fn a_job_that_had_ended_well_is_found_as_it_was_and_its_ranks_are_not_to_be_started() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("job");
-        let kept = |parts: Parts| Kept {
+        let kept = |parts: OpenedStores| Kept {
             stores: parts.stores,
             taken: parts.taken,
             ..Kept::of_host(2, Vec::new(), false).unwrap()
         };
-        let parts = Parts::new_in(&path, 2, false).unwrap();
+        let parts = OpenedStores::new_in(&path, 2, false).unwrap();
         parts.taken.as_ref().unwrap().directory.output(1, 0, false).unwrap().write_all(b"done\n").unwrap();
         let first = kept(parts);
         assert!(!first.has_ended());
         first.note_end();
         drop(first);
-        let second = kept(Parts::found_in(&path, 2).unwrap());
+        let second = kept(OpenedStores::found_in(&path, 2).unwrap());
         assert!(second.has_ended());
         assert_eq!(std::fs::read(path.join("rank-1.out")).unwrap(), b"done\n");
         assert_eq!(second.over(0, Base::default()), None);

@@ -13,15 +13,16 @@
 //!    │     └──────────▶ Doubtful ── 50 ms ───────┘   │     │ or there were too many         ▼
 //!    │                     │ it was Ctrl-C           └─────│──────────────────────────── Joining
 //!    │                     ▼                               ▼     a signal killed a rank     │
-//!    │                 judged as in a job            the job ends                           │
+//!    │                 counts as in a job            the job ends                           │
 //!    │                 without replicas                                                     │
 //!    └──────────────────────────────────────────────────────────────────────────────────────┘
 //!                                            all go on
 //! ```
 //!
-//! - A rank that **a signal kills** is lost. A rank that exits has ended its program, well or not: that is
-//!   judged as in a job without replicas, and so is everything once the user has asked for an end, the time
-//!   is over, or something has gone wrong. So is a rank that dies of Ctrl-C before the front has told of it.
+//! - A rank that **a signal kills** is lost. A rank that exits has ended its program, well or not: that
+//!   counts as in a job without replicas, and so does everything once the user has asked for an end, the
+//!   time is over, or something has gone wrong. So does the death of a rank of Ctrl-C before the front has
+//!   told of it.
 //! - **Fencing** is the kill: the next incarnation starts when every process of the one before was waited
 //!   for, and has a secret, a job page and lines of its own. A rank of the former one can reach nobody.
 //! - Ranks that die again and again at one place end the job: restarts are counted, from the last new epoch
@@ -34,25 +35,25 @@ mod epoch;
 mod input;
 mod keepers;
 mod kept;
-mod sayings;
+mod user_messages;
 mod withheld;
 
 pub(crate) use describe::start_again;
 pub(super) use describe::{Description, how_a_job_goes_on};
 pub(super) use directory::Directory;
-pub(super) use epoch::{Marked, Rewound, RewoundPlace, StoreState, barrier, rounds};
-pub(super) use keepers::{Charge, Refused, Wish, agree};
-pub(super) use kept::{Holding, Kept, Outfit, Place};
+pub(super) use epoch::{MarkedEpoch, Rewound, RewoundPlace, StoreState, barrier, rounds};
+pub(super) use keepers::{KeeperOptions, KeptRank, Refused, agree};
+pub(super) use kept::{HeldStores, Kept, RankSetup};
 pub(super) use withheld::withhold_descriptors;
 
 use super::Refusal;
-use super::supervisor::{WORD_OF_FRONT, is_interrupt};
+use super::front::{WORD_OF_FRONT, is_interrupt};
 use nix::sys::signal::Signal;
 use scash_ft::Base;
 use scash_ft::Epoch;
 use scash_ft::recovery::{NoProgress, Restarts};
 use scash_ft::store::vars;
-use scash_join::boot::{self, Exit, Failure};
+use scash_join::boot::{self, Exit, JobFailure};
 use std::time::Instant;
 
 /// The environment variables that ranks have in such a job, and in no other.
@@ -78,11 +79,11 @@ pub(super) fn fix_addresses() -> Result<(), Refusal> {
 
 /// What the launcher must do.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum LauncherAction {
     /// Kill all ranks that run.
     Kill,
     /// These ranks have ended so, which means what it means in a job without replicas.
-    Judge(Vec<(u32, Exit)>),
+    ReportExits(Vec<(u32, Exit)>),
     /// No rank runs any more: say which epoch there is ([`Recovery::found`]).
     Find,
     /// No rank runs any more, and none will.
@@ -111,7 +112,7 @@ impl Loss {
 
 /// A recovery under way.
 #[derive(Debug)]
-struct Course {
+struct OngoingRecovery {
     /// The newest loss.
     loss: Loss,
     /// When the first one was noticed.
@@ -126,11 +127,11 @@ enum State {
     Together,
     /// A rank was killed as Ctrl-C kills all; until then the front may say that it was so. How it and others
     /// have ended meanwhile.
-    Doubtful { course: Course, until: Instant, exits: Vec<(u32, Exit)> },
+    Doubtful { course: OngoingRecovery, until: Instant, exits: Vec<(u32, Exit)> },
     /// All ranks were killed, and some have not ended yet.
-    Ending { course: Course },
+    Ending { course: OngoingRecovery },
     /// All ranks had ended then. They were started, or will be, and do not all go on yet.
-    Joining { course: Course, ended: Instant },
+    Joining { course: OngoingRecovery, ended: Instant },
 }
 
 /// The course of a job whose ranks may die.
@@ -184,7 +185,7 @@ impl Recovery {
     }
 
     /// The process of a rank has ended. `may_go_on`: nobody wants the job to end.
-    pub(super) fn exited(&mut self, loss: Loss, may_go_on: bool, now: Instant) -> Option<Step> {
+    pub(super) fn exited(&mut self, loss: Loss, may_go_on: bool, now: Instant) -> Option<LauncherAction> {
         let (rank, exit) = (loss.rank, loss.exit);
         let Exit::Signal(signal) = exit else {
             return match &mut self.state {
@@ -193,7 +194,9 @@ impl Recovery {
                     exits.push((rank, exit));
                     None
                 }
-                State::Together | State::Joining { .. } => Some(Step::Judge(vec![(rank, exit)])),
+                State::Together | State::Joining { .. } => {
+                    Some(LauncherAction::ReportExits(vec![(rank, exit)]))
+                }
             };
         };
         match std::mem::replace(&mut self.state, State::Together) {
@@ -208,40 +211,40 @@ impl Recovery {
             }
             before if !may_go_on => {
                 let (State::Doubtful { mut exits, .. }, exit) = (before, (rank, exit)) else {
-                    return Some(Step::Judge(vec![(rank, exit)]));
+                    return Some(LauncherAction::ReportExits(vec![(rank, exit)]));
                 };
                 exits.push(exit);
-                Some(Step::Judge(exits))
+                Some(LauncherAction::ReportExits(exits))
             }
             before => self.lost(before, loss, is_interrupt(signal), now),
         }
     }
 
     /// A rank is lost, or may be.
-    fn lost(&mut self, before: State, loss: Loss, is_doubtful: bool, now: Instant) -> Option<Step> {
+    fn lost(&mut self, before: State, loss: Loss, is_doubtful: bool, now: Instant) -> Option<LauncherAction> {
         let exit = (loss.rank, loss.exit);
         let course = match before {
-            State::Joining { course, .. } => Course { loss, ..course },
-            _ => Course { loss, since: now, starts: 0 },
+            State::Joining { course, .. } => OngoingRecovery { loss, ..course },
+            _ => OngoingRecovery { loss, since: now, starts: 0 },
         };
         if is_doubtful {
             self.state = State::Doubtful { course, until: now + WORD_OF_FRONT, exits: vec![exit] };
             return None;
         }
         self.state = State::Ending { course };
-        Some(Step::Kill)
+        Some(LauncherAction::Kill)
     }
 
     /// A host is lost, and with it this rank and perhaps others, which may come back elsewhere.
-    pub(super) fn lost_host(&mut self, loss: Loss, now: Instant) -> Option<Step> {
+    pub(super) fn lost_host(&mut self, loss: Loss, now: Instant) -> Option<LauncherAction> {
         match std::mem::replace(&mut self.state, State::Together) {
             State::Ending { course } => {
-                self.state = State::Ending { course: Course { loss, ..course } };
+                self.state = State::Ending { course: OngoingRecovery { loss, ..course } };
                 None
             }
             State::Doubtful { course, .. } => {
-                self.state = State::Ending { course: Course { loss, ..course } };
-                Some(Step::Kill)
+                self.state = State::Ending { course: OngoingRecovery { loss, ..course } };
+                Some(LauncherAction::Kill)
             }
             before => self.lost(before, loss, false, now),
         }
@@ -255,17 +258,17 @@ impl Recovery {
         may_go_on: bool,
         may_start: bool,
         now: Instant,
-    ) -> Option<Step> {
+    ) -> Option<LauncherAction> {
         match std::mem::replace(&mut self.state, State::Together) {
-            State::Doubtful { exits, .. } if !may_go_on => Some(Step::Judge(exits)),
+            State::Doubtful { exits, .. } if !may_go_on => Some(LauncherAction::ReportExits(exits)),
             State::Doubtful { course, until, .. } if until <= now => {
                 self.state = State::Ending { course };
-                Some(Step::Kill)
+                Some(LauncherAction::Kill)
             }
-            State::Ending { .. } if !any_run && !may_go_on => Some(Step::End),
+            State::Ending { .. } if !any_run && !may_go_on => Some(LauncherAction::End),
             State::Ending { course } => {
                 self.state = State::Ending { course };
-                (!any_run && may_start).then_some(Step::Find)
+                (!any_run && may_start).then_some(LauncherAction::Find)
             }
             state => {
                 self.state = state;
@@ -276,12 +279,12 @@ impl Recovery {
 
     /// This is the newest epoch that all ranks have, and its memory barrier. Returns what to start them from,
     /// or why not.
-    pub(super) fn found(&mut self, epoch: Epoch, barrier: u64, now: Instant) -> Result<Base, Failure> {
+    pub(super) fn found(&mut self, epoch: Epoch, barrier: u64, now: Instant) -> Result<Base, JobFailure> {
         self.planned(Base { incarnation: self.base.incarnation.next(), epoch }, barrier, now)
     }
 
     /// A plan says what to start ranks from, at this memory barrier. Returns that, or why not.
-    pub(super) fn planned(&mut self, base: Base, barrier: u64, now: Instant) -> Result<Base, Failure> {
+    pub(super) fn planned(&mut self, base: Base, barrier: u64, now: Instant) -> Result<Base, JobFailure> {
         let State::Ending { course } = std::mem::replace(&mut self.state, State::Together) else {
             return Ok(self.base); // nobody has died
         };
@@ -292,13 +295,13 @@ impl Recovery {
     }
 
     /// What was found is of no use: the job ends.
-    pub(super) fn nothing_found(&mut self, why: &str) -> Failure {
+    pub(super) fn nothing_found(&mut self, why: &str) -> JobFailure {
         match std::mem::replace(&mut self.state, State::Together) {
-            State::Together => Failure { rank: None, why: why.to_owned(), status: 1 },
+            State::Together => JobFailure { rank: None, why: why.to_owned(), status: 1 },
             State::Doubtful { course, .. } | State::Ending { course } | State::Joining { course, .. } => {
                 let Loss { rank, exit, .. } = course.loss;
                 let why = format!("{}, and {why}", course.loss.how());
-                Failure { rank: Some(rank), why, status: exit.shell_status().max(1) }
+                JobFailure { rank: Some(rank), why, status: exit.shell_status().max(1) }
             }
         }
     }
@@ -317,12 +320,12 @@ impl Recovery {
     /// The job ends by an error, or because somebody wants that. If ranks had been started again and have not
     /// all joined, returns what there is to say of that: they do not go on.
     pub(super) fn cut_short(&mut self) -> Option<String> {
-        let (Course { loss, .. }, _) = self.take_joining()?;
+        let (OngoingRecovery { loss, .. }, _) = self.take_joining()?;
         let who = if self.ranks == 1 { "it was".into() } else { format!("all {} ranks were", self.ranks) };
         Some(format!("{}; {who} started again from {}", death(&loss), self.whence()))
     }
 
-    fn take_joining(&mut self) -> Option<(Course, Instant)> {
+    fn take_joining(&mut self) -> Option<(OngoingRecovery, Instant)> {
         match std::mem::replace(&mut self.state, State::Together) {
             State::Joining { course, ended } => Some((course, ended)),
             state => {
@@ -332,8 +335,8 @@ impl Recovery {
         }
     }
 
-    fn news(&self, course: &Course, now: Instant) -> String {
-        let Course { loss, since, starts } = course;
+    fn news(&self, course: &OngoingRecovery, now: Instant) -> String {
+        let OngoingRecovery { loss, since, starts } = course;
         let who =
             if self.ranks == 1 { "it goes on".into() } else { format!("all {} ranks go on", self.ranks) };
         let after = now.saturating_duration_since(*since).as_secs_f64();
@@ -361,7 +364,7 @@ fn death(loss: &Loss) -> String {
 }
 
 /// Why the job ends although ranks could be started again.
-fn given_up(loss: &Loss, why: NoProgress) -> Failure {
+fn given_up(loss: &Loss, why: NoProgress) -> JobFailure {
     let NoProgress { restarts, epoch } = why;
     let Loss { rank, exit, .. } = loss;
     let whence = if epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {epoch}") };
@@ -371,7 +374,7 @@ fn given_up(loss: &Loss, why: NoProgress) -> Failure {
         _ => format!("after {restarts} restarts from {whence} without a new checkpoint"),
     };
     let why = format!("{}, {often} (--restarts)", loss.how());
-    Failure { rank: Some(*rank), why, status: exit.shell_status().max(1) }
+    JobFailure { rank: Some(*rank), why, status: exit.shell_status().max(1) }
 }
 
 /// What people call a signal that has killed a rank.

@@ -2,12 +2,12 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn death(rank: u32, status: u8) -> Failure {
-    Failure { rank: Some(rank), why: format!("exited with status {status}"), status }
+fn death(rank: u32, status: u8) -> JobFailure {
+    JobFailure { rank: Some(rank), why: format!("exited with status {status}"), status }
 }
 
-fn order(signal: Signal) -> Order {
-    Order { signal, from_terminal: false }
+fn order(signal: Signal) -> SignalOrder {
+    SignalOrder { signal, from_terminal: false }
 }
 
 fn signals(actions: &[Action]) -> Vec<Signal> {
@@ -75,7 +75,7 @@ fn nobody_is_said_to_be_ended_when_nobody_is_left() {
 fn a_signal_that_the_terminal_has_sent_is_not_sent_again() {
     let now = Instant::now();
     let mut supervisor = Supervisor::new(2, None, now);
-    let pressed = |signal| Order { signal, from_terminal: true };
+    let pressed = |signal| SignalOrder { signal, from_terminal: true };
     assert!(supervisor.ordered(pressed(Signal::SIGTSTP), now).is_empty());
     assert!(supervisor.ordered(pressed(Signal::SIGINT), now).is_empty());
     assert!(supervisor.is_hurried());
@@ -90,7 +90,7 @@ fn a_death_by_ctrl_c_is_reported_only_if_the_front_knows_of_none() {
         assert!(supervisor.failed(&death(0, 130), Some("pid 7"), now).is_empty());
         assert!(!supervisor.is_over(), "there may be something to say");
         if pressed {
-            supervisor.ordered(Order { signal: Signal::SIGINT, from_terminal: true }, now);
+            supervisor.ordered(SignalOrder { signal: Signal::SIGINT, from_terminal: true }, now);
             assert!(supervisor.is_over());
         }
         let said = supervisor.tick(now + WORD_OF_FRONT);

@@ -4,7 +4,7 @@ use super::queue::{Links, Queue};
 
 /// What to do next to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum EvictionAction {
     /// This page goes.
     Evict(u32),
     /// This page stays for now, but is taken out of the view to see whether it is used.
@@ -12,7 +12,7 @@ pub(super) enum Choice {
 }
 
 /// Which page goes.
-pub(super) trait Policy: std::fmt::Debug + Send {
+pub(super) trait EvictionPolicy: std::fmt::Debug + Send {
     /// A page has come, or has become another class.
     fn enter(&mut self, page: u32, written: bool);
     /// A page has gone.
@@ -20,12 +20,12 @@ pub(super) trait Policy: std::fmt::Debug + Send {
     /// A page that was probed is used.
     fn used(&mut self, page: u32);
     /// What to do; `None` if there is no page.
-    fn next(&mut self) -> Option<Choice>;
+    fn next(&mut self) -> Option<EvictionAction>;
     /// Another one that is at the same point.
-    fn boxed(&self) -> Box<dyn Policy>;
+    fn boxed(&self) -> Box<dyn EvictionPolicy>;
 }
 
-impl Clone for Box<dyn Policy> {
+impl Clone for Box<dyn EvictionPolicy> {
     fn clone(&self) -> Self {
         (**self).boxed()
     }
@@ -46,7 +46,7 @@ impl Fifo {
     }
 }
 
-impl Policy for Fifo {
+impl EvictionPolicy for Fifo {
     fn enter(&mut self, page: u32, written: bool) {
         self.leave(page);
         self.queues[usize::from(written)].push(&mut self.links, page, u8::from(written));
@@ -60,11 +60,11 @@ impl Policy for Fifo {
 
     fn used(&mut self, _: u32) {}
 
-    fn next(&mut self) -> Option<Choice> {
-        self.queues.iter().find_map(Queue::oldest).map(Choice::Evict)
+    fn next(&mut self) -> Option<EvictionAction> {
+        self.queues.iter().find_map(Queue::oldest).map(EvictionAction::Evict)
     }
 
-    fn boxed(&self) -> Box<dyn Policy> {
+    fn boxed(&self) -> Box<dyn EvictionPolicy> {
         Box::new(self.clone())
     }
 }
@@ -86,7 +86,7 @@ impl Sieve {
     }
 }
 
-impl Policy for Sieve {
+impl EvictionPolicy for Sieve {
     fn enter(&mut self, page: u32, written: bool) {
         if self.links.owner(page).is_some() {
             self.used[page as usize] |= written;
@@ -109,16 +109,16 @@ impl Policy for Sieve {
         self.used[page as usize] = true;
     }
 
-    fn next(&mut self) -> Option<Choice> {
+    fn next(&mut self) -> Option<EvictionAction> {
         let page = self.hand.or_else(|| self.queue.oldest())?;
         if !std::mem::take(&mut self.used[page as usize]) {
-            return Some(Choice::Evict(page));
+            return Some(EvictionAction::Evict(page));
         }
         self.hand = self.links.newer(page);
-        Some(Choice::Probe(page))
+        Some(EvictionAction::Probe(page))
     }
 
-    fn boxed(&self) -> Box<dyn Policy> {
+    fn boxed(&self) -> Box<dyn EvictionPolicy> {
         Box::new(self.clone())
     }
 }
@@ -128,15 +128,15 @@ mod tests {
     use super::*;
 
     /// The pages that go, one after the other, and those that are probed in between.
-    fn order(policy: &mut dyn Policy) -> (Vec<u32>, Vec<u32>) {
+    fn order(policy: &mut dyn EvictionPolicy) -> (Vec<u32>, Vec<u32>) {
         let (mut gone, mut probed) = (Vec::new(), Vec::new());
         while let Some(choice) = policy.next() {
             match choice {
-                Choice::Evict(page) => {
+                EvictionAction::Evict(page) => {
                     policy.leave(page);
                     gone.push(page);
                 }
-                Choice::Probe(page) => probed.push(page),
+                EvictionAction::Probe(page) => probed.push(page),
             }
         }
         (gone, probed)
@@ -163,11 +163,11 @@ mod tests {
         }
         policy.used(0);
         policy.used(2);
-        assert_eq!(policy.next(), Some(Choice::Probe(0)));
-        assert_eq!(policy.next(), Some(Choice::Evict(1)));
+        assert_eq!(policy.next(), Some(EvictionAction::Probe(0)));
+        assert_eq!(policy.next(), Some(EvictionAction::Evict(1)));
         policy.leave(1);
         policy.enter(5, false);
-        assert_eq!(policy.next(), Some(Choice::Probe(2)));
+        assert_eq!(policy.next(), Some(EvictionAction::Probe(2)));
         assert_eq!(order(&mut policy), (vec![3, 4, 5, 0, 2], vec![]));
     }
 
@@ -178,7 +178,7 @@ mod tests {
             policy.enter(page, false);
         }
         policy.used(0);
-        assert_eq!(policy.next(), Some(Choice::Probe(0)));
+        assert_eq!(policy.next(), Some(EvictionAction::Probe(0)));
         policy.leave(1);
         assert_eq!(order(&mut policy), (vec![2, 0], vec![]));
     }

@@ -1,7 +1,7 @@
 //! What no correct peer says of locks.
 
 use super::*;
-use crate::wire::sync::{Follower, Known, QueuePlace, Record, Request, SyncBody, SyncMessage};
+use crate::wire::sync::{Follower, KnownIntervals, QueuePlace, Record, Request, SyncBody, SyncMessage};
 use proptest::prelude::*;
 
 /// Locks of the job: each rank manages one.
@@ -34,7 +34,11 @@ fn asked_for(job: &mut Job) -> u32 {
 }
 
 fn follower(rank: u32) -> Follower {
-    Follower { place: QueuePlace { rank: Rank(rank), ticket: 1 }, known: Known::new(), patient: true }
+    Follower {
+        place: QueuePlace { rank: Rank(rank), ticket: 1 },
+        known: KnownIntervals::new(),
+        patient: true,
+    }
 }
 
 fn say(job: &mut Job, epoch: u32, object: u32, body: SyncBody) -> Result<(), Violation> {
@@ -45,7 +49,7 @@ fn say(job: &mut Job, epoch: u32, object: u32, body: SyncBody) -> Result<(), Vio
 fn a_message_of_another_epoch_is_refused_outside_of_a_barrier() {
     let (mut job, here, _) = job();
     let now = job.nodes[0].epoch();
-    let ask = || SyncBody::Ask { ticket: 1, known: Known::new(), patient: true };
+    let ask = || SyncBody::Ask { ticket: 1, known: KnownIntervals::new(), patient: true };
     for epoch in [now + 1, now + 2, now.wrapping_sub(1)] {
         assert!(say(&mut job, epoch, here, ask()).is_err(), "epoch {epoch} in epoch {now}");
     }
@@ -58,7 +62,7 @@ fn what_is_said_of_places_that_do_not_exist_is_refused() {
     let now = job.nodes[0].epoch();
     let before = QueuePlace { rank: Rank(2), ticket: 1 };
     let wrong = [
-        (there, SyncBody::Ask { ticket: 1, known: Known::new(), patient: true }),
+        (there, SyncBody::Ask { ticket: 1, known: KnownIntervals::new(), patient: true }),
         (here, SyncBody::Follow { ticket: 77, next: follower(2) }),
         (here, SyncBody::Follow { ticket: 0, next: follower(4) }),
         (here, SyncBody::Refused { ticket: 0, before }),

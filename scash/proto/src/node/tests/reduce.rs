@@ -1,7 +1,7 @@
 //! Reductions, and ranks of which some came for something else.
 
 use super::*;
-use crate::wire::reduce::{Combine, Direction, Number, Reduction};
+use crate::wire::reduce::{Combine, Direction, NumberKind, Reduction};
 use crate::wire::{Purpose, ReduceMessage};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -81,7 +81,9 @@ impl Crowd {
                 Call::Destroy => {
                     Input::Arrive(Collective::Destroy { kind: ObjectKind::Lock, first: 0, count: 2 })
                 }
-                Call::Reduce(c) => Input::Reduce(Reduction::All(c, Number::U64), vec![u64::from(rank), 7]),
+                Call::Reduce(c) => {
+                    Input::Reduce(Reduction::All(c, NumberKind::U64), vec![u64::from(rank), 7])
+                }
             },
         );
     }

@@ -6,7 +6,7 @@ use crate::sim::deaths::Point;
 use crate::sim::program::Program;
 use crate::sim::rng::Rng;
 use crate::sim::world::{Result, World};
-use scash_ft::recovery::{Known, Step};
+use scash_ft::recovery::{KnownRestart, RecoveryAction};
 
 /// Steps that survivors take at most until hosts are told to end them.
 pub(super) const LONGEST_DOOM: u32 = 2000;
@@ -189,7 +189,7 @@ impl<P: Program> World<P> {
     fn end_coordinator(&mut self) {
         self.trace(|| "the coordinator dies".to_owned());
         let survival = self.survival();
-        survival.known = Known::Nothing;
+        survival.known = KnownRestart::Nothing;
         survival.counts.coordinators += 1;
     }
 
@@ -284,9 +284,9 @@ impl Survival {
     fn slowness_of_recovery(&self) -> Option<u32> {
         let Phase::Recovers { steps, .. } = &self.phase else { return Some(1) };
         let hosts = match steps.last()? {
-            Step::Copy { from, to, .. } => vec![*from, *to],
-            Step::WriteBase { host, .. } => vec![*host],
-            Step::Start { .. } => Vec::new(),
+            RecoveryAction::Copy { from, to, .. } => vec![*from, *to],
+            RecoveryAction::WriteBase { host, .. } => vec![*host],
+            RecoveryAction::Start { .. } => Vec::new(),
         };
         let hears = hosts.iter().all(|host| self.hears(*host));
         let slowness = hosts.iter().map(|host| self.links.slowness(self.links.upward(*host)));

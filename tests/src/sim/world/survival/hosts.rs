@@ -98,8 +98,8 @@ impl<P: Program> World<P> {
         let never = if host.is_some() { 20 } else { 4 };
         let longest = rng.pick(&[300, 5_000]);
         let heals = (!rng.chance(never)).then(|| now + u64::from(rng.below(longest)));
-        let patience = survival.deaths.network.map_or(0, |network| 2 * network.patience);
-        let suspected = now + u64::from(rng.below(patience + 1));
+        let timeout = survival.deaths.network.map_or(0, |network| 2 * network.timeout);
+        let suspected = now + u64::from(rng.below(timeout + 1));
         if let Some(host) = host.filter(|_| heals.is_none_or(|at| at > suspected)) {
             survival.links.at(suspected, Event::Suspect(host));
         }

@@ -28,7 +28,7 @@ use links::Links;
 use revival::Return;
 pub(super) use saver::Saver;
 use saving::Copying;
-use scash_ft::recovery::{Known, Step, Survivor};
+use scash_ft::recovery::{KnownRestart, RecoveryAction, Survivor};
 use scash_ft::{Base, Epoch};
 use scash_proto::Node;
 use scash_proto::races::Races;
@@ -77,7 +77,7 @@ enum Phase {
     /// The coordinator carries out its plan: the steps that are left, the next one last, and how far it is
     /// in that.
     Recovers {
-        steps: Vec<Step>,
+        steps: Vec<RecoveryAction>,
         within: u8,
     },
     /// All stores of a rank are gone, or two hosts do not reach each other.
@@ -106,7 +106,7 @@ pub(super) struct Survival {
     seen: Option<Vec<Vec<Survivor>>>,
     /// By rank and host.
     stores: Vec<BTreeMap<u32, Store>>,
-    known: Known,
+    known: KnownRestart,
     base: Base,
     /// Hosts that died since the newest start.
     gone: BTreeSet<u32>,
@@ -137,7 +137,7 @@ impl Survival {
             seen: None,
             holders: Vec::new(),
             stores: Vec::new(),
-            known: Known::Started(Base::default()),
+            known: KnownRestart::Started(Base::default()),
             base: Base::default(),
             gone: BTreeSet::new(),
             committed: beginning,

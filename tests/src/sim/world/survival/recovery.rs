@@ -5,7 +5,7 @@ use super::{Cut, Life, Past, Phase, Return, Survival};
 use crate::sim::deaths::{Mistake, Point};
 use crate::sim::program::Program;
 use crate::sim::world::{Result, Task, World};
-use scash_ft::recovery::{Plan, RankStores, Step, Survivor, Unrecoverable, plan};
+use scash_ft::recovery::{RankStores, RecoveryAction, RecoveryPlan, Survivor, Unrecoverable, plan};
 use scash_ft::{Base, Epoch, Mark};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -43,7 +43,7 @@ impl<P: Program> World<P> {
         let Phase::Recovers { steps, within } = &mut survival.phase else { return Ok(()) };
         let part = *within;
         let step = *steps.last().expect("the start is the last step");
-        let ends = part == 2 || !matches!(step, Step::Copy { .. });
+        let ends = part == 2 || !matches!(step, RecoveryAction::Copy { .. });
         *within = if ends { 0 } else { part + 1 };
         survival.known.begin(&step);
         if ends {
@@ -51,14 +51,14 @@ impl<P: Program> World<P> {
         }
         self.trace(|| format!("the coordinator carries out part {part} of {step:?}"));
         match step {
-            Step::Copy { rank, from, to, mark } => {
+            RecoveryAction::Copy { rank, from, to, mark } => {
                 let copied = self.survival().copy(rank, from, to, mark, part);
                 copied.map_err(|what| self.failure(&what))?;
             }
-            Step::WriteBase { rank, host, base } => {
+            RecoveryAction::WriteBase { rank, host, base } => {
                 self.survival().store(rank as usize, host).base = base;
             }
-            Step::Start { base } => self.start_again(base)?,
+            RecoveryAction::Start { base } => self.start_again(base)?,
         }
         self.point(Point::Recovery);
         Ok(())
@@ -149,14 +149,15 @@ impl Survival {
     }
 
     /// The steps of a plan, the first one last.
-    fn steps(&self, plan: &Plan) -> Vec<Step> {
+    fn steps(&self, plan: &RecoveryPlan) -> Vec<RecoveryAction> {
         let mut steps = plan.steps.clone();
         if self.is(Mistake::NoCatchingUp) {
-            steps.retain(|step| !matches!(step, Step::WriteBase { base, .. } if *base != plan.base));
+            steps
+                .retain(|step| !matches!(step, RecoveryAction::WriteBase { base, .. } if *base != plan.base));
         }
         if self.is(Mistake::BaseRecordsFirst) {
-            let is_copy = |step: &Step| matches!(step, Step::Copy { .. });
-            steps.sort_by_key(|step| (matches!(step, Step::Start { .. }), is_copy(step)));
+            let is_copy = |step: &RecoveryAction| matches!(step, RecoveryAction::Copy { .. });
+            steps.sort_by_key(|step| (matches!(step, RecoveryAction::Start { .. }), is_copy(step)));
         }
         steps.reverse();
         steps

@@ -55,9 +55,9 @@ pub(super) type Finalize = unsafe extern "C" fn(*const Info, usize) -> c_int;
 pub(super) type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Proc, usize) -> c_int;
 pub(super) type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
 pub(super) type Commit = unsafe extern "C" fn() -> c_int;
-pub(super) type Done = extern "C" fn(c_int, *mut c_void);
+pub(super) type OperationCallback = extern "C" fn(c_int, *mut c_void);
 pub(super) type Fence =
-    unsafe extern "C" fn(*const Proc, usize, *const Info, usize, Done, *mut c_void) -> c_int;
+    unsafe extern "C" fn(*const Proc, usize, *const Info, usize, OperationCallback, *mut c_void) -> c_int;
 pub(super) type Get =
     unsafe extern "C" fn(*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
 pub(super) type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;

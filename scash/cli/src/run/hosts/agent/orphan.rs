@@ -11,7 +11,7 @@
 //!     └─────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 
-use super::survive::Phase;
+use super::survival::Phase;
 use super::{Agent, FOUND, LAUNCHER, trouble};
 use crate::run::Refusal;
 use crate::run::hosts::SILENCE;
@@ -144,7 +144,7 @@ impl Agent {
             return Ok(());
         };
         let (base, layout) = (survival.base, work.layout.clone());
-        let address = work.beacon.as_ref().and_then(|beacon| beacon.address().ok());
+        let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
         let Some(orphan) = self.orphan.as_mut().filter(|orphan| orphan.must_tell) else { return Ok(()) };
         orphan.must_tell = false;
         if let Some(address) = address {

@@ -9,18 +9,16 @@
 //!      └──────────────────────────────────────────────────────────────────────────┘         Store, Ended
 //! ```
 
-use super::work::Work;
+use super::running_ranks::RunningRanks;
+use super::survival::{Phase, Survival};
 use super::{Agent, COMMITTED, LINES, SAID, failed, outputs, trouble};
-use crate::run::hosts::assignment::Replicated;
-use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, Piece, Up};
-use crate::run::hosts::placement::holdings;
+use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, StoreChunk, Up};
 use crate::run::oom::OomKills;
 use crate::run::output::{Lengths, Printing};
-use crate::run::recovery::{self, Kept, Rewound, RewoundPlace};
+use crate::run::recovery::{Kept, Rewound, RewoundPlace};
 use crate::run::{Refusal, status};
 use nix::sys::signal::Signal;
-use scash_ft::{Base, Epoch};
-use scash_join::boot::Layout;
+use scash_ft::Epoch;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,76 +27,27 @@ use std::time::{Duration, Instant};
 /// Bytes of a store that are sent for one Read.
 const ENOUGH: u64 = 2 << 20;
 
-/// How far the agent's part in a restart is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Ranks compute, or have ended by themselves.
-    Together,
-    /// They were killed.
-    Ending,
-    /// They have ended, and the launcher knows what their stores say.
-    Ended,
-}
-
-/// What an agent has whose ranks may die.
-#[derive(Debug)]
-pub(super) struct Survival {
-    kept: Kept,
-    /// How many other hosts hold copies of a store.
-    copies: u32,
-    /// What ranks were started from.
-    pub(super) base: Base,
-    /// The newest epoch of which rank 0 has told.
-    told: Epoch,
-    pub(super) phase: Phase,
-    /// Whether ranks will not be started again.
-    pub(super) is_finished: bool,
-}
-
-impl Survival {
-    /// For the ranks of that host. From then on this process is as they must be.
-    pub(super) fn new(
-        layout: &Layout,
-        host: u32,
-        Replicated { copies, env, .. }: Replicated,
-        is_one: bool,
-    ) -> Result<Survival, Refusal> {
-        recovery::fix_addresses()?;
-        recovery::withhold_descriptors();
-        let kept = Kept::of_host(layout.size(), env, is_one)?;
-        let (base, told) = (Base::default(), Epoch(0));
-        let mut survival = Survival { kept, copies, base, told, phase: Phase::Together, is_finished: false };
-        survival.place(layout, host);
-        Ok(survival)
-    }
-
-    /// Ranks run so from now on.
-    fn place(&mut self, layout: &Layout, host: u32) {
-        self.kept.place(layout.ranks_of(host).collect(), holdings(layout, self.copies, host));
-    }
-}
-
 impl Agent {
     /// Starts all ranks from where they are to go on. `lost`: when the launcher learnt that a rank was lost,
     /// and when all had ended.
     pub(super) fn start_survivors(
         &mut self,
-        work: &mut Work,
+        work: &mut RunningRanks,
         lost: Option<(Instant, Instant)>,
     ) -> Result<(), Refusal> {
         let Some(survival) = work.survival.take() else { return Ok(()) };
-        let started = self.start_ranks(work, |rank| survival.kept.outfit(rank, survival.base, lost));
+        let started = self.start_ranks(work, |rank| survival.kept.setup(rank, survival.base, lost));
         work.survival = Some(survival);
         started
     }
 
     /// Starts to send what ranks will have printed that is not taken back, and to hear what they tell.
-    pub(super) fn send_saved(&self, work: &Work) -> Result<Printing, Refusal> {
+    pub(super) fn send_saved(&self, work: &RunningRanks) -> Result<Printing, Refusal> {
         let Some(Survival { kept, .. }) = &work.survival else {
             return Err(Refusal::new(status::LAUNCHER, "nothing is kept of what ranks print"));
         };
         self.watch(kept, COMMITTED)?;
-        self.watch(&kept.sayings, SAID)?;
+        self.watch(&kept.user_messages, SAID)?;
         let sinks = |done| outputs(&self.uplink, done);
         Printing::send_saved(kept.output(), sinks).map_err(|error| trouble(&error))
     }
@@ -154,7 +103,7 @@ impl Agent {
 
     /// Passes on what ranks have said that cannot wait for a checkpoint.
     pub(super) fn pass_sayings_on(&mut self) -> Result<(), Refusal> {
-        while let Some(lines) = self.survival().and_then(|survival| survival.kept.sayings.next()) {
+        while let Some(lines) = self.survival().and_then(|survival| survival.kept.user_messages.next()) {
             for part in lines.as_bytes().chunks(MOST_OUTPUT) {
                 self.send(&Up::Said(part.to_vec()))?;
             }
@@ -214,7 +163,7 @@ impl Agent {
     fn read_store(&mut self, rank: u32, range: Range<u64>) -> Result<(), Refusal> {
         let uplink = Arc::clone(&self.uplink);
         let Some(Survival { kept, .. }) = self.survival() else { return Ok(()) };
-        let send = |at, bytes: &[u8]| uplink.send(&Up::Piece(Piece { rank, at, bytes: bytes.to_vec() }));
+        let send = |at, bytes: &[u8]| uplink.send(&Up::Piece(StoreChunk { rank, at, bytes: bytes.to_vec() }));
         match kept.read(rank, range, ENOUGH, &mut vec![0; MOST_PIECE], send) {
             Ok(next) => self.send(&Up::HasRead { rank, next }),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -254,9 +203,9 @@ impl Agent {
             survival.place(&layout, work.host);
         }
         self.oom_kills = OomKills::until_now();
-        self.epoll.delete(&work.branch).map_err(failed("forgetting a descriptor"))?;
+        self.epoll.delete(&work.host_relay).map_err(failed("forgetting a descriptor"))?;
         work.renew(secret, layout)?;
-        self.watch(&work.branch, LINES)?;
+        self.watch(&work.host_relay, LINES)?;
         let now = Instant::now();
         let then = |ago: Duration| now.checked_sub(ago).unwrap_or(now);
         self.start_survivors(&mut work, Some((then(ago[0]), then(ago[1]))))?;

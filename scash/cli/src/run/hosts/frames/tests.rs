@@ -1,6 +1,6 @@
 use super::super::assignment::Replicated;
 use super::*;
-use crate::run::recovery::{Marked, RewoundPlace};
+use crate::run::recovery::{MarkedEpoch, RewoundPlace};
 use proptest::prelude::*;
 use scash_comm::Secret;
 use scash_ft::{Incarnation, Mark};
@@ -35,9 +35,9 @@ fn base(number: u64) -> Base {
     Base { incarnation: Incarnation(number), epoch: Epoch(number / 2) }
 }
 
-fn marked(number: u64) -> Marked {
+fn marked(number: u64) -> MarkedEpoch {
     let mark = Mark { incarnation: Incarnation(number), epoch: Epoch(number) };
-    Marked { mark, barrier: number / 3, output: [number, number / 5] }
+    MarkedEpoch { mark, barrier: number / 3, output: [number, number / 5] }
 }
 
 fn ups() -> Vec<Up> {
@@ -47,7 +47,7 @@ fn ups() -> Vec<Up> {
         Up::Refused { status: 127, why: "there is no such program".into() },
         Up::Started { rank: 3, pid: 4711 },
         Up::Report(Report::Packet(3, vec![1, 2, 3])),
-        Up::Report(Report::Lie(3, "rubbish".into())),
+        Up::Report(Report::Malformed(3, "rubbish".into())),
         Up::Report(Report::Exited(3, Exit::Status(255))),
         Up::Report(Report::Exited(3, Exit::Signal(9))),
         Up::Output { stream: Stream::Err, rank: 3, bytes: b"text\n".to_vec() },
@@ -61,7 +61,7 @@ fn ups() -> Vec<Up> {
         Up::Committed(Epoch(70_000_000_000)),
         Up::Resumed,
         Up::Said(b"scash: rank 3 cannot be saved\n".to_vec()),
-        Up::Piece(Piece { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
+        Up::Piece(StoreChunk { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
         Up::HasRead { rank: 3, next: Some(7) },
         Up::HasRead { rank: 3, next: None },
         Up::Stored(3),
@@ -105,7 +105,7 @@ fn downs() -> Vec<Down> {
         Down::Finish,
         Down::Empty(3),
         Down::Read { rank: 3, range: 4096..u64::MAX },
-        Down::Piece(Piece { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
+        Down::Piece(StoreChunk { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
         Down::Store(3),
         Down::Farewell,
     ]
@@ -163,7 +163,7 @@ proptest! {
         rank: u32, numbers: [u64; 2], marks: [Option<[u64; 5]>; 2], all in prop::collection::vec(any::<(u32, [u64; 4])>(), 0..20)
     ) {
         let base = |numbers: [u64; 2]| Base { incarnation: Incarnation(numbers[0]), epoch: Epoch(numbers[1]) };
-        let marked = |[incarnation, epoch, barrier, out, err]: [u64; 5]| Marked {
+        let marked = |[incarnation, epoch, barrier, out, err]: [u64; 5]| MarkedEpoch {
             mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier, output: [out, err],
         };
         let up = Up::Store(StoreState { rank, base: base(numbers), marks: marks.map(|mark| mark.map(marked)) });

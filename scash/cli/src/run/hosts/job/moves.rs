@@ -4,9 +4,8 @@
 //! could stay move when a checkpoint has just been taken.
 
 use super::Job;
-use super::survive::Survival;
-use crate::run::hosts::link::Stage;
-use crate::run::hosts::placement::Wanted;
+use crate::run::hosts::link::AgentStage;
+use crate::run::hosts::placement::Relocations;
 use crate::run::recovery::Loss;
 use scash_join::boot::{Exit, Layout};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +15,7 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     /// From when they are started next.
-    wanted: Wanted,
+    wanted: Relocations,
     /// Ranks of `wanted` that could stay: they move when a checkpoint has been taken.
     asked: BTreeSet<u32>,
     /// Whether ranks of lost hosts go to spare ones.
@@ -36,7 +35,7 @@ impl Moves {
         Moves { has_spares, spares: spares.collect(), ..Moves::default() }
     }
 
-    pub(super) fn wanted(&self) -> &Wanted {
+    pub(super) fn wanted(&self) -> &Relocations {
         &self.wanted
     }
 
@@ -132,24 +131,25 @@ impl Job<'_> {
     /// A host is out of reach: says where its ranks go.
     pub(super) fn replace(&mut self, host: u32, they_wait: bool) {
         let links = &self.links;
-        let is_there = |spare: u32| links[spare as usize].stage == Stage::Running;
-        if let Some(Survival { moves, .. }) = &mut self.survival {
-            moves.replace(&self.layout, host, they_wait, is_there);
+        let is_there = |spare: u32| links[spare as usize].stage == AgentStage::Running;
+        if let Some(survival) = &mut self.survival {
+            survival.moves.replace(&self.layout, host, they_wait, is_there);
         }
     }
 
     /// All ranks have an epoch: a good time to move those that are to.
     pub(super) fn move_ranks(&mut self) {
         let may_go_on = self.supervisor.may_go_on();
-        let Some(Survival { moves, recovery, is_finished, .. }) = &mut self.survival else { return };
+        let Some(survival) = &mut self.survival else { return };
+        let moves = &mut survival.moves;
         let mut asked = std::mem::take(&mut moves.asked);
         asked.retain(|rank| moves.wanted.contains_key(rank));
-        let Some(rank) = asked.first().filter(|_| may_go_on && !*is_finished) else { return };
+        let Some(rank) = asked.first().filter(|_| may_go_on && !survival.is_finished) else { return };
         let host = |rank: &u32| Some(&self.hosts.names[*moves.wanted.get(rank)? as usize]);
         let news = asked.iter().filter_map(|rank| Some(format!("rank {rank} moves to host {}", host(rank)?)));
         let why = news.collect::<Vec<String>>().join(", ");
         let moved = Loss { rank: *rank, exit: Exit::Signal(9), host: None, hint: "", with_host: Some(why) };
-        let step = recovery.lost_host(moved, Instant::now());
+        let step = survival.recovery.lost_host(moved, Instant::now());
         // It cannot fail: only starting can.
         let _ = self.take_step(step);
     }
@@ -172,7 +172,7 @@ impl Job<'_> {
     /// The user wants a host to have no ranks. Returns what to say.
     pub(super) fn drain(&mut self, host: &str) -> Result<String, String> {
         let from = self.host_that_is_there(host)?;
-        let is_there = |other: &u32| self.links[*other as usize].stage == Stage::Running;
+        let is_there = |other: &u32| self.links[*other as usize].stage == AgentStage::Running;
         let others: Vec<u32> = (0..self.layout.hosts()).filter(is_there).collect();
         let layout = self.layout.clone();
         let count = self.moves()?.drain(&layout, from, others.into_iter());
@@ -200,8 +200,8 @@ impl Job<'_> {
     fn host_that_is_there(&self, name: &str) -> Result<u32, String> {
         let number = self.host_of_name(name)?;
         match self.links[number as usize].stage {
-            Stage::Running => Ok(number),
-            Stage::Done | Stage::Gone => Err(format!("host {name} is lost")),
+            AgentStage::Running => Ok(number),
+            AgentStage::Done | AgentStage::Gone => Err(format!("host {name} is lost")),
             _ => Err("the job is only being started".to_owned()),
         }
     }
@@ -216,12 +216,12 @@ mod tests {
         let layout = Layout::with_spares(&[2, 1], 2).unwrap();
         let mut moves = Moves::new(&layout, true);
         moves.replace(&layout, 0, false, |_| true);
-        assert_eq!(*moves.wanted(), Wanted::from([(0, 2), (1, 2)]));
+        assert_eq!(*moves.wanted(), Relocations::from([(0, 2), (1, 2)]));
         // That one is lost, too, before they have come.
         moves.replace(&layout, 2, false, |_| true);
-        assert_eq!(*moves.wanted(), Wanted::from([(0, 3), (1, 3)]));
+        assert_eq!(*moves.wanted(), Relocations::from([(0, 3), (1, 3)]));
         moves.replace(&layout, 3, false, |_| true);
-        assert_eq!(*moves.wanted(), Wanted::new(), "they are adopted");
+        assert_eq!(*moves.wanted(), Relocations::new(), "they are adopted");
     }
 
     #[test]
@@ -230,12 +230,12 @@ mod tests {
         let mut moves = Moves::new(&layout, true);
         moves.want(2, 0);
         assert_eq!(moves.drain(&layout, 0, 0..4), Some(3));
-        assert_eq!(*moves.wanted(), Wanted::from([(0, 3), (1, 1), (2, 2)]));
+        assert_eq!(*moves.wanted(), Relocations::from([(0, 3), (1, 1), (2, 2)]));
         let next = layout.moved(|rank| [3, 1, 2, 2][rank as usize]).unwrap();
         moves.are_done(&layout, &next);
         let layout = next;
         assert_eq!(moves.drain(&layout, 2, 0..4), Some(2));
-        assert_eq!(*moves.wanted(), Wanted::from([(2, 1), (3, 3)]));
+        assert_eq!(*moves.wanted(), Relocations::from([(2, 1), (3, 3)]));
         moves.are_done(&layout, &layout);
         assert_eq!(moves.drain(&layout, 0, 0..4), Some(0));
         assert_eq!(moves.drain(&layout, 1, 0..2), None, "all others are drained");
@@ -246,10 +246,10 @@ mod tests {
         let layout = Layout::with_spares(&[2, 1], 1).unwrap();
         let mut moves = Moves::new(&layout, true);
         moves.replace(&layout, 0, false, |_| false);
-        assert_eq!(*moves.wanted(), Wanted::new());
+        assert_eq!(*moves.wanted(), Relocations::new());
         let mut moves = Moves::new(&layout, false);
         moves.replace(&layout, 0, false, |_| true);
-        assert_eq!(*moves.wanted(), Wanted::new());
+        assert_eq!(*moves.wanted(), Relocations::new());
     }
 
     /// Where ranks are now that were where `layout` says.
@@ -269,22 +269,22 @@ mod tests {
         moves.replace(&layout, 2, false, |_| true);
         let layout = settled(&mut moves, &layout, &[0, 0, 0, 0, 0]);
         moves.go_home(|_| false);
-        assert_eq!(*moves.wanted(), Wanted::new());
+        assert_eq!(*moves.wanted(), Relocations::new());
         moves.want(1, 2);
         moves.go_home(|host| host == 1);
-        assert_eq!(*moves.wanted(), Wanted::from([(1, 2), (2, 1), (3, 1)]));
+        assert_eq!(*moves.wanted(), Relocations::from([(1, 2), (2, 1), (3, 1)]));
         // It is lost once more before they have come.
         moves.replace(&layout, 1, false, |_| true);
-        assert_eq!(*moves.wanted(), Wanted::from([(1, 2)]));
+        assert_eq!(*moves.wanted(), Relocations::from([(1, 2)]));
         moves.go_home(|host| host == 1);
         let layout = settled(&mut moves, &layout, &[0, 2, 1, 1, 0]);
         moves.go_home(|host| host == 1);
-        assert_eq!(*moves.wanted(), Wanted::new(), "they are there");
+        assert_eq!(*moves.wanted(), Relocations::new(), "they are there");
         moves.drain(&layout, 2, 0..3).unwrap();
         moves.go_home(|_| true);
         assert_eq!(
             *moves.wanted(),
-            Wanted::from([(1, 0)]),
+            Relocations::from([(1, 0)]),
             "rank 4 does not go back to a host that is drained"
         );
     }
@@ -295,14 +295,14 @@ mod tests {
         let mut moves = Moves::new(&layout, true);
         moves.want(0, 1);
         moves.replace(&layout, 1, true, |_| true);
-        assert_eq!(*moves.wanted(), Wanted::from([(1, 1)]));
+        assert_eq!(*moves.wanted(), Relocations::from([(1, 1)]));
         let layout = settled(&mut moves, &layout, &[0, 1]);
         moves.replace(&layout, 1, false, |_| true);
         let layout = settled(&mut moves, &layout, &[0, 2]);
         moves.returned(&layout, 1);
         moves.go_home(|_| true);
-        assert_eq!(*moves.wanted(), Wanted::new());
+        assert_eq!(*moves.wanted(), Relocations::new());
         moves.replace(&layout, 2, false, |_| true);
-        assert_eq!(*moves.wanted(), Wanted::from([(1, 1)]), "host 1 is the spare one now");
+        assert_eq!(*moves.wanted(), Relocations::from([(1, 1)]), "host 1 is the spare one now");
     }
 }

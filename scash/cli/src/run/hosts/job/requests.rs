@@ -3,7 +3,7 @@
 
 use super::Job;
 use super::survive::Survival;
-use crate::run::hosts::link::Stage;
+use crate::run::hosts::link::AgentStage;
 use scash_ft::Epoch;
 use std::fmt::Write;
 use std::time::Instant;
@@ -42,11 +42,11 @@ impl Job<'_> {
             let ranks: Vec<String> = layout.ranks_of(host).map(|rank| rank.to_string()).collect();
             let is = match link.stage {
                 _ if self.is_returning(host) => "is lost, and is being called",
-                Stage::Calling | Stage::Preparing | Stage::Ready => "is being called",
-                Stage::Running if ranks.is_empty() => "is there, without ranks",
-                Stage::Running => "is there",
-                Stage::Done => "is done",
-                Stage::Gone => "is lost",
+                AgentStage::Calling | AgentStage::Preparing | AgentStage::Ready => "is being called",
+                AgentStage::Running if ranks.is_empty() => "is there, without ranks",
+                AgentStage::Running => "is there",
+                AgentStage::Done => "is done",
+                AgentStage::Gone => "is lost",
             };
             let _ = write!(text, "host {} {is}", link.name);
             self.status_of_the_lost(host, &mut text);
@@ -54,7 +54,7 @@ impl Job<'_> {
                 let _ = write!(text, "; ranks {}", ranks.join(", "));
             }
             let kept = self.survival.as_ref().map_or(0, |survival| survival.kept[host as usize]);
-            if kept > 0 && link.stage == Stage::Running {
+            if kept > 0 && link.stage == AgentStage::Running {
                 let _ = write!(text, "; checkpoints take {} MiB", kept.div_ceil(1 << 20));
             }
             text.push('\n');

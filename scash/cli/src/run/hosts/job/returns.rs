@@ -3,13 +3,12 @@
 //! until its ranks move back to it when a checkpoint has been taken.
 
 use super::Job;
-use super::survive::Survival;
 use crate::run::hosts::frames::Down;
-use crate::run::hosts::link::{Call, Link, Stage};
-use crate::run::hosts::pulse::Life;
+use crate::run::hosts::heartbeat::HostHealth;
+use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
 use crate::run::replicas::Return;
 use scash_join::boot::Layout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// How long after its loss a host is called the first time. Each time takes twice as long as the one before,
@@ -41,11 +40,13 @@ pub(super) struct Returns {
     /// What the user wants.
     wish: Return,
     absent: BTreeMap<u32, Absence>,
+    /// Hosts that are called when the user says so, and not before: they would come back at once.
+    left_out: BTreeSet<u32>,
 }
 
 impl Returns {
     pub(super) fn new(wish: Return) -> Returns {
-        Returns { wish, absent: BTreeMap::new() }
+        Returns { wish, absent: BTreeMap::new(), left_out: BTreeSet::new() }
     }
 
     /// A host is out of reach. `has_ranks`: so that they could wait for it. Returns for how long they do.
@@ -54,10 +55,16 @@ impl Returns {
         if absence.back.take().is_some_and(|back| now >= back + PROBATION) {
             absence.calls = 0;
         }
-        absence.next = self.wish.calls.then(|| now + pause(absence.calls));
-        let wait = self.wish.wait_for.filter(|_| has_ranks);
+        let is_called = self.wish.calls && !self.left_out.contains(&host);
+        absence.next = is_called.then(|| now + pause(absence.calls));
+        let wait = self.wish.wait_for.filter(|_| has_ranks && !self.left_out.contains(&host));
         absence.waits_until = wait.map(|wait| now + wait);
         wait
+    }
+
+    /// A host will be lost that is not called until the user wants that.
+    pub(super) fn leave_out(&mut self, host: u32) {
+        self.left_out.insert(host);
     }
 
     /// Those that are to be called now.
@@ -81,6 +88,7 @@ impl Returns {
 
     /// The user wants it to be called now.
     fn asked(&mut self, host: u32, now: Instant) {
+        self.left_out.remove(&host);
         self.absent.entry(host).or_default().next = Some(now);
     }
 
@@ -121,9 +129,9 @@ impl Job<'_> {
     /// A host is out of reach whose ranks may come back: it may, too. Returns whether they wait for that.
     pub(super) fn expect(&mut self, host: u32) -> bool {
         let has_ranks = self.layout.first_of(host).is_some();
-        let Some(Survival { returns, kept, .. }) = &mut self.survival else { return false };
-        kept[host as usize] = 0;
-        let wait = returns.lost(host, has_ranks, Instant::now());
+        let Some(survival) = &mut self.survival else { return false };
+        survival.kept[host as usize] = 0;
+        let wait = survival.returns.lost(host, has_ranks, Instant::now());
         if let Some(wait) = wait {
             let name = &self.links[host as usize].name;
             crate::say(&format!("ranks wait until host {name} is back, for up to {} s", wait.as_secs_f64()));
@@ -134,24 +142,25 @@ impl Job<'_> {
     /// Whether a host is called that was lost before, and has not come back.
     pub(super) fn is_returning(&self, host: u32) -> bool {
         let stage = self.links[host as usize].stage;
-        self.start_by.is_none() && matches!(stage, Stage::Calling | Stage::Preparing | Stage::Ready)
+        self.start_by.is_none()
+            && matches!(stage, AgentStage::Calling | AgentStage::Preparing | AgentStage::Ready)
     }
 
     /// Does what is due: calls hosts, takes in those that are ready, and has ranks wait no longer.
     pub(super) fn look_for_lost_hosts(&mut self) {
         let (now, may_go_on) = (Instant::now(), self.supervisor.may_go_on());
-        let Some(Survival { returns, is_finished, .. }) = &mut self.survival else { return };
-        for host in returns.given_up(now) {
+        let Some(survival) = &mut self.survival else { return };
+        for host in survival.returns.given_up(now) {
             let name = &self.links[host as usize].name;
             crate::say(&format!("host {name} is not back: its ranks go on elsewhere"));
         }
-        if *is_finished || !may_go_on {
+        if survival.is_finished || !may_go_on {
             return;
         }
-        for host in returns.due(now) {
+        for host in survival.returns.due(now) {
             let link = &self.links[host as usize];
             // The command that called it last is perhaps not gone yet.
-            if link.stage == Stage::Gone && link.exit.is_some() {
+            if link.stage == AgentStage::Gone && link.exit.is_some() {
                 self.call_again(host);
             }
         }
@@ -159,20 +168,20 @@ impl Job<'_> {
             let link = &self.links[host as usize];
             if link.ready_by.is_some_and(|by| now >= by) {
                 self.not_back(host, &format!("its agent was not ready after {} s", ANSWER.as_secs()));
-            } else if self.is_returning(host) && link.stage == Stage::Ready {
+            } else if self.is_returning(host) && link.stage == AgentStage::Ready {
                 self.take_in(host);
             }
         }
     }
 
     fn call_again(&mut self, host: u32) {
-        let Some(Survival { returns, .. }) = &mut self.survival else { return };
-        returns.called(host);
+        let Some(survival) = &mut self.survival else { return };
+        survival.returns.called(host);
         let name = &self.hosts.names[host as usize];
-        let called = Link::call(self.hosts, name, Call::Again).and_then(|mut link| {
+        let called = AgentLink::call(self.hosts, name, CallReason::Again).and_then(|mut link| {
             link.ready_by = Some(Instant::now() + ANSWER);
             self.watch_link(host, &link).map_err(|refusal| refusal.why)?;
-            link.had_pulse = self.links[host as usize].had_pulse;
+            link.was_probed = self.links[host as usize].was_probed;
             self.links[host as usize] = link;
             Ok(())
         });
@@ -187,30 +196,30 @@ impl Job<'_> {
         link.let_go();
         link.kill();
         link.failure = Some(why.to_owned());
-        if let Some(Survival { returns, .. }) = &mut self.survival {
-            returns.failed(host, Instant::now());
+        if let Some(survival) = &mut self.survival {
+            survival.returns.failed(host, Instant::now());
         }
     }
 
     /// The agent of a host that was lost is ready: from now on it is one of the job's again.
     fn take_in(&mut self, host: u32) {
-        let Some(Survival { recall, returns, moves, .. }) = &mut self.survival else { return };
+        let Some(survival) = &mut self.survival else { return };
         let link = &mut self.links[host as usize];
         // Who writes what is settled, and this one has no part in it. Or only its agent is within reach:
         // ranks there would be without a way to the others.
-        let pulse = self.hosts.heartbeat.zip(link.pulse.as_mut());
-        let life = pulse.map(|(heartbeat, pulse)| pulse.turn(heartbeat, Instant::now()));
-        if link.had_pulse && matches!(life, None | Some(Life::Broken)) {
+        let probe = self.hosts.heartbeat.zip(link.probe.as_mut());
+        let life = probe.map(|(heartbeat, probe)| probe.turn(heartbeat, Instant::now()));
+        if link.was_probed && matches!(life, None | Some(HostHealth::Broken)) {
             return self.not_back(host, "its agent has answered, and its network has not");
         }
-        if recall.is_writing() || (link.had_pulse && life != Some(Life::There)) {
+        if survival.recall.is_writing() || (link.was_probed && life != Some(HostHealth::There)) {
             return;
         }
-        let is_recalled = recall.returned(host);
-        returns.returned(host, Instant::now());
-        moves.returned(&self.layout, host);
+        let is_recalled = survival.recall.returned(host);
+        survival.returns.returned(host, Instant::now());
+        survival.moves.returned(&self.layout, host);
         let link = &mut self.links[host as usize];
-        (link.stage, link.ready_by) = (Stage::Running, None);
+        (link.stage, link.ready_by) = (AgentStage::Running, None);
         link.send(&Down::Go);
         if is_recalled {
             link.send(&Down::Recall);
@@ -222,9 +231,9 @@ impl Job<'_> {
     /// Has ranks move back to hosts that were lost and are there again.
     pub(super) fn send_home(&mut self) {
         let links = &self.links;
-        let is_there = |host: u32| links[host as usize].stage == Stage::Running;
-        if let Some(Survival { moves, .. }) = &mut self.survival {
-            moves.go_home(is_there);
+        let is_there = |host: u32| links[host as usize].stage == AgentStage::Running;
+        if let Some(survival) = &mut self.survival {
+            survival.moves.go_home(is_there);
         }
     }
 
@@ -242,15 +251,17 @@ impl Job<'_> {
         let stage = self.links[host as usize].stage;
         let survival = self.survival.as_mut().filter(|survival| !survival.is_finished);
         let none = || "hosts of this job cannot come back: start it with --replicas".to_owned();
-        let Survival { returns, .. } = survival.ok_or_else(none)?;
+        let returns = &mut survival.ok_or_else(none)?.returns;
         match stage {
-            Stage::Gone => {
+            AgentStage::Gone => {
                 returns.asked(host, Instant::now());
                 Ok(format!("host {name} is called"))
             }
-            Stage::Running => Err(format!("host {name} is there")),
-            Stage::Done => Err(format!("host {name} is done")),
-            Stage::Calling | Stage::Preparing | Stage::Ready => Err(format!("host {name} is being called")),
+            AgentStage::Running => Err(format!("host {name} is there")),
+            AgentStage::Done => Err(format!("host {name} is done")),
+            AgentStage::Calling | AgentStage::Preparing | AgentStage::Ready => {
+                Err(format!("host {name} is being called"))
+            }
         }
     }
 }
@@ -288,6 +299,21 @@ mod tests {
         returns.returned(1, now + seconds(65));
         returns.lost(1, true, now + seconds(65) + PROBATION);
         assert_eq!(returns.next_call(1), Some(now + seconds(66) + PROBATION));
+    }
+
+    #[test]
+    fn a_host_that_was_left_out_is_called_when_the_user_says_so_and_from_then_on() {
+        let mut returns = Returns::new(CALLS);
+        let now = Instant::now();
+        returns.leave_out(1);
+        returns.lost(1, true, now);
+        assert_eq!(returns.deadline(), None);
+        returns.asked(1, now);
+        assert_eq!(returns.due(now), [1]);
+        returns.called(1);
+        returns.returned(1, now);
+        returns.lost(1, true, now);
+        assert!(returns.next_call(1).is_some());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::Job;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::{Assignment, Replicated};
 use crate::run::hosts::frames::{Down, FROM_LAUNCHER, check_hello};
-use crate::run::hosts::link::{Call, Link, Stage};
+use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
 use crate::run::plan::Plan;
 use crate::run::{Refusal, status};
 use nix::sys::epoll::EpollFlags;
@@ -22,14 +22,14 @@ impl Job<'_> {
     pub(super) fn call(&mut self) -> Result<(), Refusal> {
         for (host, name) in (0..).zip(&self.hosts.names) {
             let call = match &self.hosts.former {
-                None => Call::First(self.layout.ranks_of(host).collect()),
+                None => CallReason::First(self.layout.ranks_of(host).collect()),
                 Some(former) if former.absent.contains(&host) => {
-                    self.links.push(Link::absent(name));
+                    self.links.push(AgentLink::absent(name));
                     continue;
                 }
-                Some(former) => Call::Orphan(former.job.clone(), host),
+                Some(former) => CallReason::Orphan(former.job.clone(), host),
             };
-            let link = Link::call(self.hosts, name, call);
+            let link = AgentLink::call(self.hosts, name, call);
             let link = link.map_err(|why| Refusal::new(status::LAUNCHER, format!("host {name}: {why}")))?;
             self.watch_link(host, &link)?;
             self.links.push(link);
@@ -37,7 +37,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    pub(super) fn watch_link(&self, host: u32, link: &Link) -> Result<(), Refusal> {
+    pub(super) fn watch_link(&self, host: u32, link: &AgentLink) -> Result<(), Refusal> {
         let Some((from, to)) = link.ends() else { return Ok(()) };
         self.watch(from, EpollFlags::EPOLLIN, 2 * u64::from(host))?;
         // Only when there is room again, which is of interest only then.
@@ -47,7 +47,7 @@ impl Job<'_> {
     pub(super) fn greet(&mut self, host: u32, frames: u32, version: &str) {
         if self.is_taken_over() {
             return match check_hello(frames, version) {
-                Ok(()) => self.link(host).stage = Stage::Preparing,
+                Ok(()) => self.link(host).stage = AgentStage::Preparing,
                 Err(why) => self.keeps_nothing(host, &why),
             };
         }
@@ -62,7 +62,7 @@ impl Job<'_> {
                 let program = self.program.clone();
                 let link = self.link(host);
                 link.send(&start);
-                link.stage = Stage::Preparing;
+                link.stage = AgentStage::Preparing;
                 if let Some(program) = program {
                     link.send_program(program);
                 }
@@ -106,10 +106,10 @@ impl Job<'_> {
     }
 
     pub(super) fn ready(&mut self, host: u32) {
-        self.link(host).stage = Stage::Ready;
-        if self.start_by.is_some() && self.links.iter().all(|link| link.stage == Stage::Ready) {
+        self.link(host).stage = AgentStage::Ready;
+        if self.start_by.is_some() && self.links.iter().all(|link| link.stage == AgentStage::Ready) {
             self.start_by = None;
-            self.links.iter_mut().for_each(|link| link.stage = Stage::Running);
+            self.links.iter_mut().for_each(|link| link.stage = AgentStage::Running);
             self.tell_all(&Down::Go);
         }
     }
@@ -125,7 +125,7 @@ impl Job<'_> {
         }
         for link in &mut self.links {
             // One that has not answered has no ranks to end.
-            if link.stage == Stage::Calling {
+            if link.stage == AgentStage::Calling {
                 link.kill();
             }
             // Agents that have kept something do so for the next launcher.

@@ -3,21 +3,22 @@
 //! missing.
 
 use super::Job;
+use super::accusations::Accusations;
 use super::moves::Moves;
 use super::returns::Returns;
 use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Again, Down, Up};
-use crate::run::hosts::link::{Link, Stage};
-use crate::run::hosts::placement::Course;
+use crate::run::hosts::link::{AgentLink, AgentStage};
+use crate::run::hosts::placement::Continuation;
 use crate::run::hosts::recall::Recall;
 use crate::run::oom;
 use crate::run::output::{self, Lengths, Stream};
 use crate::run::plan::Plan;
-use crate::run::recovery::{self, Loss, Recovery, Step, StoreState};
+use crate::run::recovery::{self, LauncherAction, Loss, Recovery, StoreState};
 use crate::run::{Refusal, status};
 use scash_comm::Secret;
 use scash_ft::{Base, Epoch};
-use scash_join::boot::{Exit, Failure, Report, Trunk};
+use scash_join::boot::{Exit, JobFailure, LauncherRelay, Report};
 use std::time::Instant;
 
 /// What a job has in which ranks may die.
@@ -28,9 +29,10 @@ pub(super) struct Survival {
     /// How many other hosts hold copies of a store.
     pub(super) copies: u32,
     /// How ranks go on, from when that is known until they are started.
-    course: Option<Course>,
+    course: Option<Continuation>,
     pub(super) moves: Moves,
     pub(super) returns: Returns,
+    pub(super) accusations: Accusations,
     /// By host: how much memory stores take there, as it was said last.
     pub(super) kept: Vec<u64>,
     /// The newest epoch of which ranks have told that were started last, and when.
@@ -56,6 +58,7 @@ impl Survival {
             committed: None,
             moves: Moves::new(&hosts.layout, replicas.has_spares),
             returns: Returns::new(replicas.hosts_return),
+            accusations: Accusations::default(),
             come: vec![[0; 2]; plan.ranks as usize],
             printed: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
@@ -64,7 +67,8 @@ impl Survival {
 
     /// When [`Job::recover`] is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.recovery.deadline(), self.returns.deadline()].into_iter().flatten().min()
+        let all = [self.recovery.deadline(), self.returns.deadline(), self.accusations.deadline()];
+        all.into_iter().flatten().min()
     }
 }
 
@@ -144,7 +148,7 @@ impl Job<'_> {
             // Those that begin anew have no more to do than that.
             if recovery.base().epoch == Epoch(0)
                 && recovery.awaits_joining()
-                && self.trunk.have_all_joined()
+                && self.launcher_relay.have_all_joined()
                 && let Some(news) = recovery.resumed(Instant::now())
             {
                 crate::say(&news);
@@ -158,26 +162,26 @@ impl Job<'_> {
         }
     }
 
-    pub(super) fn take_step(&mut self, step: Option<Step>) -> Result<(), Refusal> {
+    pub(super) fn take_step(&mut self, step: Option<LauncherAction>) -> Result<(), Refusal> {
         match step {
             None => {}
-            Some(Step::Kill) => {
+            Some(LauncherAction::Kill) => {
                 self.supervisor.recovering(self.plan.ranks);
                 if let Some(Survival { recovery, recall, .. }) = &mut self.survival {
                     recall.begin(recovery.base());
                 }
                 self.tell_all(&Down::Recall);
             }
-            Some(Step::Judge(exits)) => {
+            Some(LauncherAction::ReportExits(exits)) => {
                 for (rank, exit) in exits {
                     self.supervisor.exited();
                     // It is the agent's, or the exit would not have come so far.
-                    let _ = self.trunk.take(self.layout.host_of(rank), Report::Exited(rank, exit));
+                    let _ = self.launcher_relay.take(self.layout.host_of(rank), Report::Exited(rank, exit));
                 }
                 self.settle();
             }
-            Some(Step::End) => self.supervisor.gone(),
-            Some(Step::Find) => self.find(),
+            Some(LauncherAction::End) => self.supervisor.gone(),
+            Some(LauncherAction::Find) => self.find(),
         }
         Ok(())
     }
@@ -277,10 +281,10 @@ impl Job<'_> {
         let (first, all) = recovery.starting().unwrap_or((now, now));
         let ago = [first, all].map(|then| now.saturating_duration_since(then));
         let again = Down::Again(Again { base: recovery.base(), ago, secret, layout: self.layout.clone() });
-        self.trunk = Trunk::new(self.layout.clone());
+        self.launcher_relay = LauncherRelay::new(self.layout.clone());
         self.pids.fill(None);
         self.held_back.clear();
-        for (host, link) in (0..).zip(&mut self.links).filter(|(_, link)| link.stage == Stage::Running) {
+        for (host, link) in (0..).zip(&mut self.links).filter(|(_, link)| link.stage == AgentStage::Running) {
             link.ranks = self.layout.ranks_of(host).collect();
             link.out_of_memory = false;
         }
@@ -289,7 +293,7 @@ impl Job<'_> {
     }
 
     /// Ranks that were lost will not be started again.
-    fn give_up(&mut self, failure: &Failure) {
+    fn give_up(&mut self, failure: &JobFailure) {
         self.supervisor.gone();
         let place = failure.rank.and_then(|rank| self.place(rank));
         let actions = self.supervisor.failed(failure, place.as_deref(), Instant::now());
@@ -304,7 +308,7 @@ impl Job<'_> {
             let stays = course.layout.is_on(state.rank, before);
             let printed = state.at(course.plan.base.epoch).map_or([0; 2], |marked| marked.output);
             let missing = missing(self.one_stream, come[state.rank as usize], printed);
-            stays || missing == 0 || self.links[before as usize].stage != Stage::Running
+            stays || missing == 0 || self.links[before as usize].stage != AgentStage::Running
         };
         course.states.iter().all(has_come)
     }
@@ -332,7 +336,7 @@ impl Job<'_> {
 
     /// A host is out of reach. Returns whether its ranks may come back elsewhere: then all are recalled.
     pub(super) fn survive_a_host(&mut self, host: u32, why: &str) -> bool {
-        let is_left = |link: &Link| link.stage == Stage::Running;
+        let is_left = |link: &AgentLink| link.stage == AgentStage::Running;
         let others = self.links.iter().any(is_left);
         let rank = self.layout.first_of(host);
         let may_go_on = self.supervisor.may_go_on();
@@ -369,7 +373,7 @@ impl Job<'_> {
         recall.lost(host);
         let is_recalled = recall.is_under_way();
         if is_recalled || recovery.is_ending() {
-            let failure = Failure { rank: None, why: why.to_owned(), status: status::LAUNCHER };
+            let failure = JobFailure { rank: None, why: why.to_owned(), status: status::LAUNCHER };
             let actions = self.supervisor.failed(&failure, None, Instant::now());
             self.act(actions);
         }

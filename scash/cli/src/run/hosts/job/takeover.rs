@@ -8,12 +8,12 @@ use super::Job;
 use super::survive::Survival;
 use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Down, Keeping};
-use crate::run::hosts::link::Stage;
+use crate::run::hosts::link::AgentStage;
 use crate::run::hosts::succession::Succession;
 use crate::run::plan::Plan;
 use crate::run::recovery::{Loss, Recovery};
 use crate::run::{Refusal, status};
-use scash_join::boot::{Exit, Trunk};
+use scash_join::boot::{Exit, LauncherRelay};
 use std::time::{Duration, Instant};
 
 /// How long agents may take to say what they have kept.
@@ -44,7 +44,7 @@ impl Job<'_> {
     }
 
     /// How long agents may take until they are ready.
-    pub(super) fn patience_at_start(&self) -> Duration {
+    pub(super) fn timeout_at_start(&self) -> Duration {
         if self.is_taken_over() { START } else { super::START }
     }
 
@@ -56,7 +56,7 @@ impl Job<'_> {
             return Err(format!("it is of {} ranks on {} hosts", layout.size(), layout.hosts()));
         }
         self.keepings[host as usize] = Some(keeping);
-        self.link(host).stage = Stage::Ready;
+        self.link(host).stage = AgentStage::Ready;
         self.take_over();
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Job<'_> {
 
     /// Goes on with the job when all agents have answered that will.
     pub(super) fn take_over(&mut self) {
-        if self.links.iter().any(|link| !matches!(link.stage, Stage::Ready | Stage::Gone)) {
+        if self.links.iter().any(|link| !matches!(link.stage, AgentStage::Ready | AgentStage::Gone)) {
             return;
         }
         let newest = self.keepings.iter().flatten().max_by_key(|keeping| keeping.base.incarnation);
@@ -90,7 +90,7 @@ impl Job<'_> {
         };
         self.start_by = None;
         self.layout = layout;
-        self.trunk = Trunk::new(self.layout.clone());
+        self.launcher_relay = LauncherRelay::new(self.layout.clone());
         let (ranks, limit) =
             (self.plan.ranks, self.plan.replicas.as_ref().map_or(0, |replicas| replicas.restarts));
         let Some(Survival { recovery, recall, come, .. }) = &mut self.survival else { return };
@@ -118,10 +118,10 @@ impl Job<'_> {
 
     /// An agent is this launcher's from now on, or its host is lost.
     fn begin_with(&mut self, host: u32) {
-        if self.link(host).stage == Stage::Ready {
+        if self.link(host).stage == AgentStage::Ready {
             let ranks = self.layout.ranks_of(host).collect();
             let link = self.link(host);
-            (link.stage, link.ranks) = (Stage::Running, ranks);
+            (link.stage, link.ranks) = (AgentStage::Running, ranks);
             return link.send(&Down::Go);
         }
         let layout = self.layout.clone();

@@ -15,16 +15,16 @@ const EXECUTABLE: MFdFlags = MFdFlags::from_bits_retain(libc::MFD_EXEC);
 
 /// A program that is coming, or has come.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct ProgramCopy {
     file: File,
     size: u64,
     /// Bytes that have not come yet.
     left: u64,
 }
 
-impl Copy {
+impl ProgramCopy {
     /// A copy of a program of this name and so many bytes, of which none has come.
-    pub(super) fn new(name: &OsStr, size: u64) -> Result<Copy, Refusal> {
+    pub(super) fn new(name: &OsStr, size: u64) -> Result<ProgramCopy, Refusal> {
         let name = Path::new(name).file_name().unwrap_or(name);
         // Not closed on exec: the interpreter of a script opens it again.
         let file = match memfd_create(name, EXECUTABLE) {
@@ -32,7 +32,7 @@ impl Copy {
             made => made,
         };
         let file = file.map_err(|error| no_room(size, error))?;
-        Ok(Copy { file: file.into(), size, left: size })
+        Ok(ProgramCopy { file: file.into(), size, left: size })
     }
 
     /// Takes the next bytes; `true` when it is whole.
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn what_comes_in_parts_is_executed_and_nothing_more_is_taken() {
         let script = b"#!/bin/sh\necho it is $1\n";
-        let mut copy = Copy::new(OsStr::new("/some/where/script"), script.len() as u64).unwrap();
+        let mut copy = ProgramCopy::new(OsStr::new("/some/where/script"), script.len() as u64).unwrap();
         assert!(!copy.add(&script[..5]).unwrap());
         assert!(copy.add(&script[5..]).unwrap());
         let output = Command::new(copy.path()).arg("there").output().unwrap();
@@ -81,7 +81,7 @@ mod tests {
     fn a_copy_that_does_not_fit_is_refused_with_its_size() {
         let file = tempfile::NamedTempFile::new().unwrap();
         // A file that cannot be written, as where memory has run out.
-        let mut copy = Copy { file: File::open(file.path()).unwrap(), size: 9, left: 9 };
+        let mut copy = ProgramCopy { file: File::open(file.path()).unwrap(), size: 9, left: 9 };
         let refusal = copy.add(b"some").unwrap_err();
         assert!(refusal.why.contains("(9 bytes)") && refusal.why.contains("--copy"), "{}", refusal.why);
     }

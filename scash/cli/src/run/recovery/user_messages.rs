@@ -15,20 +15,20 @@ const MOST: usize = 10_000;
 
 /// See [the module](self).
 #[derive(Debug)]
-pub(in crate::run) struct Sayings {
+pub(in crate::run) struct UserMessages {
     ours: UnixDatagram,
     /// The ranks' end.
     given: OwnedFd,
-    heard: Heard,
+    heard: UserMessageLog,
     buffer: Vec<u8>,
 }
 
-impl Sayings {
-    pub(super) fn new() -> io::Result<Sayings> {
+impl UserMessages {
+    pub(super) fn new() -> io::Result<UserMessages> {
         let (ours, given) = UnixDatagram::pair()?;
         ours.set_nonblocking(true)?;
         let given = out_of_the_way(given.into());
-        Ok(Sayings { ours, given, heard: Heard::default(), buffer: vec![0; LONGEST] })
+        Ok(UserMessages { ours, given, heard: UserMessageLog::default(), buffer: vec![0; LONGEST] })
     }
 
     /// The descriptor that ranks inherit, and what they are told of it.
@@ -61,7 +61,7 @@ impl Sayings {
 }
 
 /// Readable when ranks have said something.
-impl AsFd for Sayings {
+impl AsFd for UserMessages {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ours.as_fd()
     }
@@ -69,14 +69,14 @@ impl AsFd for Sayings {
 
 /// What ranks have said, as a value.
 #[derive(Debug, Default)]
-struct Heard {
+struct UserMessageLog {
     /// In former incarnations.
     before: BTreeSet<String>,
     /// In this one.
     now: Vec<String>,
 }
 
-impl Heard {
+impl UserMessageLog {
     /// A message; whole lines if it is news.
     fn news(&mut self, mut text: String) -> Option<String> {
         if !text.ends_with('\n') {
@@ -102,8 +102,8 @@ mod tests {
 
     #[test]
     fn what_was_said_before_a_restart_is_no_news_after_it() {
-        let mut heard = Heard::default();
-        let is_news = |heard: &mut Heard, text: &str| heard.news(text.to_owned()).is_some();
+        let mut heard = UserMessageLog::default();
+        let is_news = |heard: &mut UserMessageLog, text: &str| heard.news(text.to_owned()).is_some();
         assert!(is_news(&mut heard, "one\n"));
         assert!(is_news(&mut heard, "one\n"), "a rank may say a thing twice");
         heard.next_incarnation();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn no_more_than_so_much_is_remembered() {
-        let mut heard = Heard::default();
+        let mut heard = UserMessageLog::default();
         for number in 0..2 * MOST {
             assert!(heard.news(number.to_string()).is_some());
             heard.next_incarnation();

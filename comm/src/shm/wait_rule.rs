@@ -29,7 +29,7 @@ const YIELDS_SCARCE: u32 = 400;
 
 /// What to do in a turn of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum WaitAction {
     Spin,
     Yield,
     Sleep,
@@ -37,11 +37,11 @@ pub(super) enum Turn {
 
 /// A host's rule for waiting.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct WaitRule {
     scarce: bool,
 }
 
-impl Patience {
+impl WaitRule {
     /// The rule for so many busy threads on so many cores.
     pub(super) fn new(threads: u32, cores: u32) -> Self {
         Self::when(threads > cores)
@@ -58,12 +58,12 @@ impl Patience {
     }
 
     /// What to do after `turn` vain polls in a row.
-    pub(super) fn step(self, turn: u32) -> Turn {
+    pub(super) fn step(self, turn: u32) -> WaitAction {
         match (self.scarce, turn) {
-            (false, POLITE_AFTER..SPINS) if turn.is_multiple_of(POLITE_EVERY) => Turn::Yield,
-            (false, ..SPINS) | (true, ..SPINS_SCARCE) => Turn::Spin,
-            (true, turn) if turn < SPINS_SCARCE + YIELDS_SCARCE => Turn::Yield,
-            _ => Turn::Sleep,
+            (false, POLITE_AFTER..SPINS) if turn.is_multiple_of(POLITE_EVERY) => WaitAction::Yield,
+            (false, ..SPINS) | (true, ..SPINS_SCARCE) => WaitAction::Spin,
+            (true, turn) if turn < SPINS_SCARCE + YIELDS_SCARCE => WaitAction::Yield,
+            _ => WaitAction::Sleep,
         }
     }
 }
@@ -74,19 +74,27 @@ mod tests {
 
     #[test]
     fn with_a_core_each_threads_spin_then_offer_it_now_and_then_and_sleep_at_last() {
-        let rule = Patience::new(2, 2);
+        let rule = WaitRule::new(2, 2);
         assert_eq!(
             [0, 64, 1_024, 1_025, SPINS - 1, SPINS, u32::MAX].map(|turn| rule.step(turn)),
-            [Turn::Spin, Turn::Spin, Turn::Yield, Turn::Spin, Turn::Spin, Turn::Sleep, Turn::Sleep]
+            [
+                WaitAction::Spin,
+                WaitAction::Spin,
+                WaitAction::Yield,
+                WaitAction::Spin,
+                WaitAction::Spin,
+                WaitAction::Sleep,
+                WaitAction::Sleep
+            ]
         );
     }
 
     #[test]
     fn where_cores_are_scarce_threads_yield_almost_at_once_and_sleep_at_last() {
-        let rule = Patience::new(3, 2);
+        let rule = WaitRule::new(3, 2);
         assert_eq!(
             [0, 4, 403, 404].map(|turn| rule.step(turn)),
-            [Turn::Spin, Turn::Yield, Turn::Yield, Turn::Sleep]
+            [WaitAction::Spin, WaitAction::Yield, WaitAction::Yield, WaitAction::Sleep]
         );
     }
 }

@@ -1,30 +1,30 @@
 //! What an agent has for its host's ranks, once the launcher has said what to run.
 
-use super::survive::Survival;
+use super::survival::Survival;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::Assignment;
-use crate::run::hosts::copy::Copy;
-use crate::run::hosts::pulse::Beacon;
+use crate::run::hosts::heartbeat::HeartbeatListener;
+use crate::run::hosts::program_copy::ProgramCopy;
 use crate::run::output::Printing;
 use crate::run::plan::Task;
 use crate::run::processes::Processes;
 use crate::run::program::{self, Program};
 use crate::run::{Refusal, limits, status};
 use scash_comm::Secret;
-use scash_join::boot::{Branch, Layout, Settings};
+use scash_join::boot::{HostRelay, Layout, Settings};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// This host's ranks.
-pub(super) struct Work {
-    pub(super) branch: Branch,
+pub(super) struct RunningRanks {
+    pub(super) host_relay: HostRelay,
     pub(super) layout: Layout,
     /// Which of its hosts this is.
     pub(super) host: u32,
     pub(super) processes: Processes,
     pub(super) task: Task,
     /// The program itself, if it was sent here: ranks are started from it.
-    _copy: Option<Copy>,
+    _copy: Option<ProgramCopy>,
     pub(super) bind: bool,
     pub(super) settings: Settings,
     /// Whether both streams of a rank go to one file.
@@ -36,12 +36,12 @@ pub(super) struct Work {
     /// Where ranks may die.
     pub(super) survival: Option<Survival>,
     /// By which the launcher knows that this host is there.
-    pub(super) beacon: Option<Beacon>,
+    pub(super) listener: Option<HeartbeatListener>,
 }
 
-impl Work {
+impl RunningRanks {
     /// Looks whether all is here that ranks need.
-    pub(super) fn new(assignment: Assignment, copy: Option<Copy>) -> Result<Work, Refusal> {
+    pub(super) fn new(assignment: Assignment, copy: Option<ProgramCopy>) -> Result<RunningRanks, Refusal> {
         let several = assignment.layout.hosts() > 1;
         let mut env = assignment.env.clone();
         let is_given = std::env::var_os(address::INTERFACE).is_some()
@@ -55,21 +55,23 @@ impl Work {
         let given = env.iter().find(|(name, _)| name == address::INTERFACE);
         let given = given.and_then(|(_, value)| value.to_str().map(str::to_owned));
         let is_watched = several && assignment.is_watched;
-        let beacon = given.or(interface).filter(|_| is_watched).and_then(|text| Beacon::new(&text).ok());
+        let listener =
+            given.or(interface).filter(|_| is_watched).and_then(|text| HeartbeatListener::new(&text).ok());
         enter(&assignment.directory)?;
-        let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
+        let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), ProgramCopy::path);
         let program = Program { path, name: assignment.program.1 };
         program::check(&program.path)?;
         let (layout, host, settings) = (assignment.layout, assignment.host, assignment.settings);
-        let branch = branch(&layout, host, assignment.secret, &settings)?;
+        let host_relay = host_relay(&layout, host, assignment.secret, &settings)?;
         // Of ranks that may come here the stores and the output are here, too.
-        let ranks = if assignment.replicas.is_some() { layout.size() as usize } else { branch.ranks().len() };
+        let ranks =
+            if assignment.replicas.is_some() { layout.size() as usize } else { host_relay.ranks().len() };
         limits::make_room(u32::try_from(ranks).unwrap_or(u32::MAX), "ranks")?;
         let survival = |replicas| Survival::new(&layout, host, replicas, assignment.one_stream);
-        Ok(Work {
+        Ok(RunningRanks {
             processes: Processes::default(),
             survival: assignment.replicas.map(survival).transpose()?,
-            branch,
+            host_relay,
             layout,
             host,
             settings,
@@ -79,7 +81,7 @@ impl Work {
             one_stream: assignment.one_stream,
             begun: false,
             printing: None,
-            beacon,
+            listener,
         })
     }
 
@@ -90,22 +92,22 @@ impl Work {
             if let Some(printing) = self.printing.as_ref().filter(|_| is_last) {
                 printing.catch_up();
             }
-            self.branch.exited(rank, exit);
+            self.host_relay.exited(rank, exit);
         }
     }
 
     /// Makes lines for ranks that are started again, there, and which know this secret.
     pub(super) fn renew(&mut self, secret: Secret, layout: Layout) -> Result<(), Refusal> {
         self.layout = layout;
-        self.branch = branch(&self.layout, self.host, secret, &self.settings)?;
+        self.host_relay = host_relay(&self.layout, self.host, secret, &self.settings)?;
         self.processes = Processes::default();
         Ok(())
     }
 }
 
-fn branch(layout: &Layout, host: u32, secret: Secret, settings: &Settings) -> Result<Branch, Refusal> {
-    let branch = Branch::new(layout.clone(), host, secret, settings.clone());
-    branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))
+fn host_relay(layout: &Layout, host: u32, secret: Secret, settings: &Settings) -> Result<HostRelay, Refusal> {
+    let host_relay = HostRelay::new(layout.clone(), host, secret, settings.clone());
+    host_relay.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))
 }
 
 /// Makes the launcher's directory this process's own, and its ranks'.

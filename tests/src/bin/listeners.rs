@@ -24,8 +24,8 @@ fn sockets() -> std::io::Result<Vec<String>> {
     Ok(links.filter_map(number).collect())
 }
 
-/// What stands in the kernel's tables about doors among these sockets.
-fn doors(sockets: &[String]) -> std::io::Result<Vec<String>> {
+/// What stands in the kernel's tables about those of these sockets that listen or have a name.
+fn listeners(sockets: &[String]) -> std::io::Result<Vec<String>> {
     let (mut tcp, mut unix) = (table("tcp")?, table("unix")?);
     tcp.retain(|line| line.get(3).is_some_and(|state| state == LISTENS));
     tcp.retain(|line| line.get(9).is_some_and(|number| sockets.contains(number)));
@@ -39,7 +39,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sockets = sockets()?;
     // Nobody leaves before all have looked.
     dsm.barrier()?;
-    println!("rank {} has {} sockets and these doors: {:?}", dsm.rank(), sockets.len(), doors(&sockets)?);
+    println!(
+        "rank {} has {} sockets, of which these listen or have a name: {:?}",
+        dsm.rank(),
+        sockets.len(),
+        listeners(&sockets)?
+    );
     dsm.barrier()?;
     Ok(dsm.finalize()?)
 }

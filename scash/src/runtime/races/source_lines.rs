@@ -10,7 +10,7 @@ const MOST_LINES: usize = 3;
 
 /// What was found out about instructions.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct SourceLines {
     words: BTreeMap<u64, String>,
     lines: BTreeMap<String, String>,
 }
@@ -21,7 +21,7 @@ struct Mapping {
     path: String,
 }
 
-impl Places {
+impl SourceLines {
     /// An instruction as `file+0xoffset`, as `addr2line -e file` takes them; empty if it is in no file.
     pub(super) fn words(&mut self, pc: u64) -> String {
         let known = self.words.entry(pc).or_insert_with(|| words(pc).unwrap_or_default());
@@ -96,18 +96,18 @@ mod tests {
 
     #[test]
     fn an_instruction_of_this_program_is_told_with_its_file_and_a_source_line() {
-        let mut places = Places::default();
+        let mut places = SourceLines::default();
         let here = an_instruction_of_this_program_is_told_with_its_file_and_a_source_line as fn();
         let words = places.words(here as usize as u64);
         let program = std::env::current_exe().unwrap();
         assert!(words.starts_with(&format!("{}+0x", program.display())), "{words}");
         let told = places.with_lines(&words);
-        assert!(told.contains("places.rs:") && told.ends_with(&words), "{told}");
+        assert!(told.contains("source_lines.rs:") && told.ends_with(&words), "{told}");
     }
 
     #[test]
     fn what_is_in_no_file_has_no_words() {
-        let mut places = Places::default();
+        let mut places = SourceLines::default();
         assert_eq!(places.words(0), "");
         let local = 0u8;
         assert_eq!(places.words(&raw const local as usize as u64), "");

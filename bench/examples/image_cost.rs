@@ -1,5 +1,6 @@
-//! How long it takes to save a process, and to have it back: `cargo run --release -p scash-ft --example image
-//! -- MEGABYTES`.
+//! How long it takes to save a process, and to have it back:
+//!
+//!     cargo run --release -p scash-bench --example image_cost -- MEGABYTES
 //!
 //! The process fills so much memory with what looks random, and saves itself: first all of it, then several
 //! times after a hundredth of its pages was written. Then it is killed, started again, and compares what it

@@ -44,7 +44,7 @@ impl Heartbeat {
 
 /// What the launcher knows of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum HostHealth {
     /// There is no connection yet.
     Unknown,
     /// It answers.
@@ -57,15 +57,15 @@ pub(super) enum Life {
 
 /// The launcher's end of the connection to a host.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct HeartbeatProbe {
     stream: TcpStream,
     /// When the oldest byte was sent that was not acknowledged when we looked last.
     asked: Option<Instant>,
 }
 
-impl Pulse {
+impl HeartbeatProbe {
     /// Begins to connect. `None`: that is impossible.
-    pub(super) fn call(address: SocketAddr, heartbeat: Heartbeat) -> Option<Pulse> {
+    pub(super) fn call(address: SocketAddr, heartbeat: Heartbeat) -> Option<HeartbeatProbe> {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let socket = socket(family, SockType::Stream, flags, None).ok()?;
@@ -76,16 +76,16 @@ impl Pulse {
         }
         let stream = TcpStream::from(socket);
         let _ = stream.set_nodelay(true);
-        Some(Pulse { stream, asked: None })
+        Some(HeartbeatProbe { stream, asked: None })
     }
 
     /// Looks whether what was sent has been acknowledged, and sends the next byte.
-    pub(super) fn turn(&mut self, heartbeat: Heartbeat, now: Instant) -> Life {
-        let Ok(info) = info(&self.stream) else { return Life::Broken };
+    pub(super) fn turn(&mut self, heartbeat: Heartbeat, now: Instant) -> HostHealth {
+        let Ok(info) = info(&self.stream) else { return HostHealth::Broken };
         match info.tcpi_state {
             ESTABLISHED => {}
-            SYN_SENT => return Life::Unknown,
-            _ => return Life::Broken,
+            SYN_SENT => return HostHealth::Unknown,
+            _ => return HostHealth::Broken,
         }
         if info.tcpi_unacked == 0 {
             self.asked = None;
@@ -95,16 +95,16 @@ impl Pulse {
         let round_trip = Duration::from_micros(u64::from(info.tcpi_rtt) + 4 * u64::from(info.tcpi_rttvar));
         let silence = since_asked.min(since_heard);
         if silence > heartbeat.limit.max(QUESTIONS * round_trip) {
-            return Life::Silent(silence);
+            return HostHealth::Silent(silence);
         }
         match self.stream.write(&[0]) {
             Ok(_) => {
                 self.asked.get_or_insert(now);
-                Life::There
+                HostHealth::There
             }
             // Some more are on their way than the system keeps, which says nothing new.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Life::There,
-            Err(_) => Life::Broken,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => HostHealth::There,
+            Err(_) => HostHealth::Broken,
         }
     }
 }
@@ -133,18 +133,18 @@ fn info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
 
 /// The agent's end.
 #[derive(Debug)]
-pub(super) struct Beacon {
+pub(super) struct HeartbeatListener {
     listener: TcpListener,
     streams: Vec<TcpStream>,
 }
 
-impl Beacon {
+impl HeartbeatListener {
     /// Listens on the interface that ranks of this host listen on, as the user or the agent has said it.
-    pub(super) fn new(interface: &str) -> io::Result<Beacon> {
+    pub(super) fn new(interface: &str) -> io::Result<HeartbeatListener> {
         let address = address_of(interface).map_err(io::Error::other)?;
         let listener = TcpListener::bind((address, 0))?;
         listener.set_nonblocking(true)?;
-        Ok(Beacon { listener, streams: Vec::new() })
+        Ok(HeartbeatListener { listener, streams: Vec::new() })
     }
 
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
@@ -173,10 +173,10 @@ mod tests {
     const SOON: Heartbeat = Heartbeat { limit: Duration::from_millis(50), is_far: false };
 
     /// Turns until that is so, for at most 10 s.
-    fn until(pulse: &mut Pulse, is: impl Fn(Life) -> bool) -> Life {
+    fn until(probe: &mut HeartbeatProbe, is: impl Fn(HostHealth) -> bool) -> HostHealth {
         let started = Instant::now();
         loop {
-            let life = pulse.turn(SOON, Instant::now());
+            let life = probe.turn(SOON, Instant::now());
             if is(life) || started.elapsed() > Duration::from_secs(10) {
                 return life;
             }
@@ -186,25 +186,25 @@ mod tests {
 
     #[test]
     fn a_host_is_there_whose_agent_does_nothing_until_its_process_ends() {
-        let beacon = Beacon::new("127.0.0.1").unwrap();
-        let mut pulse = Pulse::call(beacon.address().unwrap(), SOON).unwrap();
-        assert_eq!(until(&mut pulse, |life| life != Life::Unknown), Life::There);
+        let listener = HeartbeatListener::new("127.0.0.1").unwrap();
+        let mut probe = HeartbeatProbe::call(listener.address().unwrap(), SOON).unwrap();
+        assert_eq!(until(&mut probe, |life| life != HostHealth::Unknown), HostHealth::There);
         for _ in 0..100 {
             sleep(Duration::from_millis(2));
-            assert_eq!(pulse.turn(SOON, Instant::now()), Life::There);
+            assert_eq!(probe.turn(SOON, Instant::now()), HostHealth::There);
         }
-        drop(beacon);
-        assert_eq!(until(&mut pulse, |life| life == Life::Broken), Life::Broken);
+        drop(listener);
+        assert_eq!(until(&mut probe, |life| life == HostHealth::Broken), HostHealth::Broken);
     }
 
     #[test]
     fn a_launcher_that_was_stopped_for_long_does_not_take_hosts_for_silent() {
-        let mut beacon = Beacon::new("127.0.0.1").unwrap();
-        let mut pulse = Pulse::call(beacon.address().unwrap(), SOON).unwrap();
-        assert_eq!(until(&mut pulse, |life| life != Life::Unknown), Life::There);
+        let mut listener = HeartbeatListener::new("127.0.0.1").unwrap();
+        let mut probe = HeartbeatProbe::call(listener.address().unwrap(), SOON).unwrap();
+        assert_eq!(until(&mut probe, |life| life != HostHealth::Unknown), HostHealth::There);
         for _ in 0..3 {
-            beacon.turn();
-            assert_eq!(pulse.turn(SOON, Instant::now() + Duration::from_secs(60)), Life::There);
+            listener.turn();
+            assert_eq!(probe.turn(SOON, Instant::now() + Duration::from_secs(60)), HostHealth::There);
         }
     }
 
@@ -212,6 +212,6 @@ mod tests {
     fn nobody_is_reached_through_a_gateway_who_is_not_to_be() {
         // Reserved for documentation: in no network of this host.
         let address = "198.51.100.1:9".parse().unwrap();
-        assert!(Pulse::call(address, Heartbeat::USUAL).is_none());
+        assert!(HeartbeatProbe::call(address, Heartbeat::USUAL).is_none());
     }
 }

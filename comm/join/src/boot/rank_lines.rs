@@ -3,10 +3,10 @@
 //!
 //! Nothing here waits for a rank: sockets do not block, and what does not fit is queued.
 
-use super::frame::{Assembler, Kind, Limits, Message};
+use super::frame::{Assembler, Limits, LineKind, Message};
 use super::io;
 use super::layout::Layout;
-use super::line::{self, Received, Wait};
+use super::line::{self, Blocking, Received};
 use super::page::{PageWriter, RankState};
 use super::{Invitation, Settings, vars};
 use nix::errno::Errno;
@@ -21,23 +21,23 @@ use std::time::Duration;
 
 /// What a rank has said on its line.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum LineInput {
     /// A message.
     Message(Message),
     /// What is no message, and why. Its line is closed.
-    Lie(String),
+    Malformed(String),
 }
 
 /// The lines of a host's ranks.
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(super) struct RankLines {
     settings: Settings,
     pub(super) secret: Secret,
     layout: Layout,
     /// The ranks whose lines these are, ascending.
     ranks: Vec<u32>,
     /// By rank, as those.
-    seats: Vec<Seat>,
+    lines: Vec<RankLine>,
     page: PageWriter,
     /// Tells which lines have something to be read or room to be written.
     epoll: Epoll,
@@ -50,7 +50,7 @@ pub(super) struct Seats {
 
 /// The line of one rank.
 #[derive(Debug)]
-struct Seat {
+struct RankLine {
     /// `None` before the rank is invited and after its line was closed.
     line: Option<OwnedFd>,
     assembler: Assembler,
@@ -62,7 +62,7 @@ struct Seat {
     awaits_room: bool,
 }
 
-impl Seats {
+impl RankLines {
     /// The lines of the ranks of host number `host`.
     pub(super) fn new(
         layout: Layout,
@@ -70,8 +70,8 @@ impl Seats {
         secret: Secret,
         settings: Settings,
         page: PageWriter,
-    ) -> Result<Seats> {
-        let seat = |_| Seat {
+    ) -> Result<RankLines> {
+        let rank_line = |_| RankLine {
             line: None,
             assembler: Assembler::new(Limits::FROM_RANK),
             outbox: VecDeque::new(),
@@ -79,10 +79,10 @@ impl Seats {
             awaits_room: false,
         };
         let ranks: Vec<u32> = layout.ranks_of(host).collect();
-        Ok(Seats {
+        Ok(RankLines {
             settings,
             secret,
-            seats: ranks.iter().map(seat).collect(),
+            lines: ranks.iter().map(rank_line).collect(),
             ranks,
             page,
             layout,
@@ -121,13 +121,13 @@ impl Seats {
     /// Takes this end of the line of `rank`, and sends it its Start message. Panics as
     /// [`invite`](Self::invite) does.
     pub(super) fn admit(&mut self, rank: u32, line: OwnedFd) -> Result<()> {
-        assert!(self.seat(rank).line.is_none(), "rank {rank} has a line already");
+        assert!(self.line(rank).line.is_none(), "rank {rank} has a line already");
         let event = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(rank));
         self.epoll.add(&line, event).map_err(io("watching a rank's line"))?;
         let start = self.start_message(rank)?;
-        let seat = self.seat(rank);
-        seat.line = Some(line);
-        seat.outbox.push_back(Arc::new(start));
+        let rank_line = self.line(rank);
+        rank_line.line = Some(line);
+        rank_line.outbox.push_back(Arc::new(start));
         self.write(rank);
         Ok(())
     }
@@ -145,12 +145,12 @@ impl Seats {
             what: "duplicating the job page's descriptor (raise `ulimit -n`)".into(),
             source,
         })?;
-        Ok(Message { kind: Kind::Start, sequence: 0, bytes, fds: vec![page] })
+        Ok(Message { kind: LineKind::Start, sequence: 0, bytes, fds: vec![page] })
     }
 
     /// Takes what ranks have sent, and sends what they can take. `hear` is called with each thing that was
     /// said, and may have all told something in turn.
-    pub(super) fn turn(&mut self, mut hear: impl FnMut(&mut Seats, u32, Heard)) {
+    pub(super) fn turn(&mut self, mut hear: impl FnMut(&mut RankLines, u32, LineInput)) {
         let mut events = [EpollEvent::empty(); 64];
         let ready = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
             Ok(count) => &events[..count],
@@ -167,17 +167,17 @@ impl Seats {
         }
         if self.congested {
             self.congested = false;
-            self.each(Seats::write);
+            self.each(RankLines::write);
         }
     }
 
     /// After how long [`turn`](Self::turn) should be called although nothing is readable.
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub(super) fn timeout(&self) -> Option<Duration> {
         self.congested.then_some(Duration::from_millis(2))
     }
 
     /// The process of `rank` has ended: takes what it sent before, and closes its line.
-    pub(super) fn ended(&mut self, rank: u32, mut hear: impl FnMut(&mut Seats, u32, Heard)) {
+    pub(super) fn ended(&mut self, rank: u32, mut hear: impl FnMut(&mut RankLines, u32, LineInput)) {
         self.read(rank, &mut hear);
         self.close(rank);
     }
@@ -194,79 +194,81 @@ impl Seats {
     /// Sends a message to all these ranks.
     pub(super) fn tell(&mut self, message: Message) {
         let message = Arc::new(message);
-        self.each(|seats, rank| {
-            let seat = seats.seat(rank);
-            if seat.line.is_some() {
-                seat.outbox.push_back(Arc::clone(&message));
-                seats.write(rank);
+        self.each(|lines, rank| {
+            let rank_line = lines.line(rank);
+            if rank_line.line.is_some() {
+                rank_line.outbox.push_back(Arc::clone(&message));
+                lines.write(rank);
             }
         });
     }
 
-    fn each(&mut self, mut act: impl FnMut(&mut Seats, u32)) {
+    fn each(&mut self, mut act: impl FnMut(&mut RankLines, u32)) {
         for index in 0..self.ranks.len() {
             act(self, self.ranks[index]);
         }
     }
 
-    fn seat(&mut self, rank: u32) -> &mut Seat {
+    fn line(&mut self, rank: u32) -> &mut RankLine {
         let index = self.index(rank);
-        &mut self.seats[index]
+        &mut self.lines[index]
     }
 
     /// Reads all that is there.
-    fn read(&mut self, rank: u32, hear: &mut impl FnMut(&mut Seats, u32, Heard)) {
+    fn read(&mut self, rank: u32, hear: &mut impl FnMut(&mut RankLines, u32, LineInput)) {
         loop {
             let index = self.index(rank);
-            let seat = &mut self.seats[index];
-            let Some(line) = &seat.line else { return };
-            let complaint = match line::receive(line.as_fd(), &mut self.buffer, Wait::No) {
+            let rank_line = &mut self.lines[index];
+            let Some(line) = &rank_line.line else { return };
+            let complaint = match line::receive(line.as_fd(), &mut self.buffer, Blocking::No) {
                 Err(Errno::EAGAIN) => return,
                 Ok(Received::Closed) | Err(_) => return self.close(rank),
                 Ok(Received::TooLong) => "a packet that is too long".to_owned(),
                 Ok(Received::DescriptorsLost) => {
                     "more file descriptors than the launcher may open (raise `ulimit -n`)".to_owned()
                 }
-                Ok(Received::Packet(length, fds)) => match seat.assembler.push(&self.buffer[..length], fds) {
-                    Ok(None) => continue,
-                    Ok(Some(message)) => {
-                        hear(self, rank, Heard::Message(message));
-                        continue;
+                Ok(Received::Packet(length, fds)) => {
+                    match rank_line.assembler.push(&self.buffer[..length], fds) {
+                        Ok(None) => continue,
+                        Ok(Some(message)) => {
+                            hear(self, rank, LineInput::Message(message));
+                            continue;
+                        }
+                        Err(rubbish) => rubbish.0,
                     }
-                    Err(rubbish) => rubbish.0,
-                },
+                }
             };
-            hear(self, rank, Heard::Lie(complaint));
+            hear(self, rank, LineInput::Malformed(complaint));
             return self.close(rank);
         }
     }
 
     /// Closes a line. Why a rank closed its end shows when its process ends.
     fn close(&mut self, rank: u32) {
-        let seat = self.seat(rank);
-        seat.outbox.clear();
-        seat.line = None; // which takes it out of the epoll
+        let rank_line = self.line(rank);
+        rank_line.outbox.clear();
+        rank_line.line = None; // which takes it out of the epoll
     }
 
     /// Sends as much as the line takes.
     fn write(&mut self, rank: u32) {
         let index = self.index(rank);
-        let seat = &mut self.seats[index];
-        while let Some(line) = &seat.line {
-            let Some(message) = seat.outbox.front() else {
-                seat.next_packet = 0;
+        let rank_line = &mut self.lines[index];
+        while let Some(line) = &rank_line.line {
+            let Some(message) = rank_line.outbox.front() else {
+                rank_line.next_packet = 0;
                 break;
             };
-            let Some(packet) = message.packet(seat.next_packet) else {
-                let message = seat.outbox.pop_front().and_then(Arc::into_inner);
-                if let Some(mut start) = message.filter(|message| message.kind == Kind::Start) {
+            let Some(packet) = message.packet(rank_line.next_packet) else {
+                let message = rank_line.outbox.pop_front().and_then(Arc::into_inner);
+                if let Some(mut start) = message.filter(|message| message.kind == LineKind::Start) {
                     wipe(&mut start.bytes);
                 }
-                seat.next_packet = 0;
+                rank_line.next_packet = 0;
                 continue;
             };
-            match line::send(line.as_fd(), &packet, Wait::No) {
-                Ok(()) => seat.next_packet += 1,
+            match line::send(line.as_fd(), &packet, Blocking::No) {
+                Ok(()) => rank_line.next_packet += 1,
                 Err(Errno::EAGAIN) => break,
                 // "Too many references": more descriptors are in flight than this user may have open. They
                 // land when ranks take them.
@@ -275,7 +277,7 @@ impl Seats {
                     return;
                 }
                 // It hears no more, but what it said before may still be waiting here.
-                Err(_) => seat.outbox.clear(),
+                Err(_) => rank_line.outbox.clear(),
             }
         }
         self.await_room(rank);
@@ -284,20 +286,20 @@ impl Seats {
     /// Asks the epoll for room to write exactly while there is something to be written.
     fn await_room(&mut self, rank: u32) {
         let index = self.index(rank);
-        let seat = &mut self.seats[index];
-        let wanted = !seat.outbox.is_empty();
-        let Some(line) = &seat.line else { return };
-        if wanted != seat.awaits_room {
+        let rank_line = &mut self.lines[index];
+        let wanted = !rank_line.outbox.is_empty();
+        let Some(line) = &rank_line.line else { return };
+        if wanted != rank_line.awaits_room {
             let room = if wanted { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
             let mut event = EpollEvent::new(EpollFlags::EPOLLIN | room, u64::from(rank));
             if self.epoll.modify(line, &mut event).is_ok() {
-                seat.awaits_room = wanted;
+                rank_line.awaits_room = wanted;
             }
         }
     }
 }
 
-impl AsFd for Seats {
+impl AsFd for RankLines {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
     }

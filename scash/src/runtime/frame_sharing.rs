@@ -1,11 +1,11 @@
-//! Whose frames a rank's pages have.
+//! Whether a rank's pages are frames of its own or frames that all ranks share.
 
-use crate::fault::Kind;
+use crate::fault::EngineKind;
 use scash_proto::Sharing;
 
 /// Whose frames a rank's pages have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Frames {
+pub enum FrameSharing {
     /// Its own, because the user wants that (`SCASH_SHARE=off`).
     #[default]
     Own,
@@ -15,19 +15,19 @@ pub enum Frames {
     NotShared(&'static str),
 }
 
-impl Frames {
+impl FrameSharing {
     pub(super) fn sharing(self) -> Sharing {
         match self {
-            Frames::Shared => Sharing::Frames,
-            Frames::Own | Frames::NotShared(_) => Sharing::Off,
+            FrameSharing::Shared => Sharing::Frames,
+            FrameSharing::Own | FrameSharing::NotShared(_) => Sharing::Off,
         }
     }
 
     /// The engine, where `chosen` is what a rank with frames of its own has.
-    pub(super) fn engine(self, chosen: Kind) -> Kind {
+    pub(super) fn engine(self, chosen: EngineKind) -> EngineKind {
         match self {
-            Frames::Shared => Kind::Mprotect,
-            Frames::Own | Frames::NotShared(_) => chosen,
+            FrameSharing::Shared => EngineKind::Mprotect,
+            FrameSharing::Own | FrameSharing::NotShared(_) => chosen,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long is waited for ranks that are being started, so that a blow hits somebody.
-const PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(300);
 /// How long is waited for all hosts to have ranks: one that is lost before ends the job.
 const START: Duration = Duration::from_secs(60);
 
@@ -55,7 +55,11 @@ pub(super) struct Target<'a> {
 }
 
 /// Strikes a job, until it has ended, no strike is left, or its launcher is killed.
-pub(super) fn torment(target: Target<'_>, strikes: &mut impl Iterator<Item = Strike>, rng: &mut Rng) -> Done {
+pub(super) fn strike_job(
+    target: Target<'_>,
+    strikes: &mut impl Iterator<Item = Strike>,
+    rng: &mut Rng,
+) -> Done {
     let (mut done, front) = (Done::default(), target.front);
     target.await_start();
     while !done.launcher_killed && is_alive(front) && !is_interrupted() {
@@ -120,7 +124,7 @@ impl Target<'_> {
     }
 
     fn await_ranks(self) -> Vec<Process> {
-        waits(self.front, PATIENCE, || Some(self.ranks()).filter(|ranks| !ranks.is_empty()))
+        waits(self.front, TIMEOUT, || Some(self.ranks()).filter(|ranks| !ranks.is_empty()))
             .unwrap_or_default()
     }
 
@@ -135,7 +139,7 @@ impl Target<'_> {
 
 /// Returns whether somebody was hit.
 fn strike_launcher(front: i32, blow: Blow) -> bool {
-    let launcher = waits(front, PATIENCE, || launcher(front)).filter(|_| blow != Blow::KillFront);
+    let launcher = waits(front, TIMEOUT, || launcher(front)).filter(|_| blow != Blow::KillFront);
     let front = Some(front).filter(|_| blow != Blow::KillLauncher);
     // Of two, the launcher first: it would end its ranks in an orderly way.
     [launcher, front].into_iter().flatten().filter(|pid| send(*pid, Signal::SIGKILL)).count() > 0

@@ -2,12 +2,12 @@
 
 /// A rank's view: its number, and the number of ranks.
 #[derive(Clone, Copy)]
-pub(super) struct Seat {
+pub(super) struct RingPosition {
     pub(super) me: u32,
     pub(super) n: u32,
 }
 
-impl Seat {
+impl RingPosition {
     /// The rank that far ahead on the ring.
     pub(super) fn ahead(self, distance: u32) -> u32 {
         // Both are smaller than n, a rank's number has 32 bits.

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 
 /// Why a peer is no longer reachable. The first reason that is seen is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum LossReason {
     /// It dropped its endpoint and said so.
     Left,
     /// Its connection failed or closed.
@@ -20,11 +20,11 @@ pub enum Fate {
     BadBuffer,
 }
 
-/// What became of [`Fate::BadBuffer`].
+/// What became of [`LossReason::BadBuffer`].
 pub const BAD_BUFFER: &str = "this rank's program passed a buffer that is not memory it may use, or shared memory that it has not touched \
                                      (dsm_touch): the connection broke off in the middle of a message";
 
-impl Fate {
+impl LossReason {
     /// The end of a connection, without a goodbye.
     pub fn closed() -> Self {
         Self::Lost("it closed its connection without a goodbye; it has ended or was killed".into())
@@ -41,7 +41,7 @@ impl Fate {
     }
 }
 
-impl From<std::io::Error> for Fate {
+impl From<std::io::Error> for LossReason {
     fn from(error: std::io::Error) -> Self {
         if error.raw_os_error() == Some(libc::EFAULT) {
             return Self::BadBuffer;
@@ -58,7 +58,7 @@ impl From<std::io::Error> for Fate {
     }
 }
 
-impl From<Garbage> for Fate {
+impl From<Garbage> for LossReason {
     fn from(garbage: Garbage) -> Self {
         Self::Broke(format!("it sent {garbage}"))
     }

@@ -1,7 +1,7 @@
 //! What a diff costs: nanoseconds a page for comparing, encoding and applying, and the diff's size, for
 //! typical pages.
 //!
-//! `cargo run --release -p scash-proto --example diff_cost`
+//!     cargo run --release -p scash-bench --example diff_cost
 //!
 //! Each figure is the least of many rounds, so that other load on the machine does not count. Pages are in
 //! the first-level cache.

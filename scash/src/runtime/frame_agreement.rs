@@ -9,10 +9,10 @@
 use crate::config::{Config, RaceSetting};
 use crate::error::{Error, Result, join};
 use crate::fault::Region;
+use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::host_objects::{self, HostObjects};
 use crate::runtime::node_objects::NodeObjects;
 use crate::runtime::objects::Objects;
-use crate::runtime::whose_frames::Frames;
 use scash_comm::{Caps, Endpoint, Exchange};
 use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -31,10 +31,10 @@ const OBSTACLES: [&str; 5] = [
 const NO_ROOM: u8 = 4;
 
 /// Objects of synchronisation that a job can have.
-pub(super) fn most_objects(frames: Frames) -> u32 {
+pub(super) fn most_objects(frames: FrameSharing) -> u32 {
     match frames {
-        Frames::Shared => host_objects::MOST,
-        Frames::Own | Frames::NotShared(_) => u32::MAX,
+        FrameSharing::Shared => host_objects::MOST,
+        FrameSharing::Own | FrameSharing::NotShared(_) => u32::MAX,
     }
 }
 
@@ -43,12 +43,12 @@ pub(super) fn most_objects(frames: Frames) -> u32 {
 ///
 /// # Errors
 /// A setting makes no sense.
-pub fn frames_asked_for(var: impl Fn(&str) -> Option<OsString>) -> Result<Frames> {
+pub fn frames_asked_for(var: impl Fn(&str) -> Option<OsString>) -> Result<FrameSharing> {
     let config = Config::read(var)?;
     Ok(match (config.share, obstacle_of_settings(&config)) {
-        (false, _) => Frames::Own,
-        (true, None) => Frames::Shared,
-        (true, Some(number)) => Frames::NotShared(OBSTACLES[usize::from(number)]),
+        (false, _) => FrameSharing::Own,
+        (true, None) => FrameSharing::Shared,
+        (true, Some(number)) => FrameSharing::NotShared(OBSTACLES[usize::from(number)]),
     })
 }
 
@@ -74,9 +74,9 @@ pub(super) fn settle(
     endpoint: &dyn Endpoint,
     config: &Config,
     region: &mut Region,
-) -> Result<(Frames, Box<dyn Objects>)> {
+) -> Result<(FrameSharing, Box<dyn Objects>)> {
     if !config.share {
-        return Ok((Frames::Own, Box::new(NodeObjects)));
+        return Ok((FrameSharing::Own, Box::new(NodeObjects)));
     }
     let (rank, size) = (exchange.rank(), exchange.size());
     let objects = match obstacle(exchange, endpoint, config) {
@@ -90,7 +90,10 @@ pub(super) fn settle(
     let said = tell_all(exchange, objects.as_ref().err().copied(), region.pages(), &gives)?;
     drop(gives);
     let (Ok(mut objects), None) = (objects, said.obstacle) else {
-        return Ok((Frames::NotShared(said.obstacle.unwrap_or("a rank refuses")), Box::new(NodeObjects)));
+        return Ok((
+            FrameSharing::NotShared(said.obstacle.unwrap_or("a rank refuses")),
+            Box::new(NodeObjects),
+        ));
     };
     if said.pages.iter().any(|pages| *pages != region.pages()) {
         return Err(Error::Setting(
@@ -106,12 +109,12 @@ pub(super) fn settle(
         region.adopt(frames)?;
         objects.adopt(words)?;
     }
-    Ok((Frames::Shared, Box::new(objects)))
+    Ok((FrameSharing::Shared, Box::new(objects)))
 }
 
 /// What all ranks have said.
 #[derive(Default)]
-struct Said {
+struct Announcements {
     /// What stands against sharing at the lowest rank at which something does.
     obstacle: Option<&'static str>,
     /// Pages of each rank's region.
@@ -128,10 +131,10 @@ fn tell_all(
     mine: Option<u8>,
     pages: u32,
     gives: &[BorrowedFd<'_>],
-) -> Result<Said> {
+) -> Result<Announcements> {
     let mut blob = vec![mine.unwrap_or(NONE)];
     blob.extend(pages.to_le_bytes());
-    let mut said = Said::default();
+    let mut said = Announcements::default();
     for (rank, (theirs, fds)) in exchange.all_gather(&blob, gives).map_err(join)?.into_iter().enumerate() {
         let Some((&number, pages)) = theirs.split_first().filter(|(_, pages)| pages.len() == 4) else {
             return Err(Error::Join(format!("rank {rank} says of shared frames what no rank says")));
@@ -150,16 +153,16 @@ fn tell_all(
 mod tests {
     use super::*;
 
-    fn asked_with(pairs: &[(&str, &str)]) -> Frames {
+    fn asked_with(pairs: &[(&str, &str)]) -> FrameSharing {
         frames_asked_for(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into())).unwrap()
     }
 
     #[test]
     fn frames_are_shared_unless_the_user_wants_none_or_something_that_needs_faults() {
-        assert_eq!(asked_with(&[("SCASH_SHARE", "off")]), Frames::Own);
-        assert_eq!([asked_with(&[]), asked_with(&[("SCASH_SHARE", "on")])], [Frames::Shared; 2]);
+        assert_eq!(asked_with(&[("SCASH_SHARE", "off")]), FrameSharing::Own);
+        assert_eq!([asked_with(&[]), asked_with(&[("SCASH_SHARE", "on")])], [FrameSharing::Shared; 2]);
         for (name, value) in [("SCASH_RACES", "report"), ("SCASH_FAULT", "uffd")] {
-            let Frames::NotShared(why) = asked_with(&[("SCASH_SHARE", "on"), (name, value)]) else {
+            let FrameSharing::NotShared(why) = asked_with(&[("SCASH_SHARE", "on"), (name, value)]) else {
                 panic!("{name} and shared frames");
             };
             assert!(why.contains(name), "{why}");

@@ -2,8 +2,8 @@
 //! service thread met while it worked for a fence, and what *another thread* of this rank took out of the
 //! sockets and delivered.
 //!
-//! `flag` says that there is mail to be looked for, `delivered` counts the deliveries, `sleepers` the threads
-//! that sleep or are about to.
+//! `flag` says that there is something to be looked for, `delivered` counts the deliveries, `sleepers` the
+//! threads that sleep or are about to.
 //! 1. A poster queues the message, sets `flag`, and then reads `sleepers`; if there are any it wakes them.
 //! 2. The polling thread clears `flag`, and then looks at all queues. When it has delivered something it
 //!    counts `delivered` up, and then reads `sleepers`; if there are any it wakes them.
@@ -41,7 +41,7 @@ thread_local! {
 }
 
 /// The counters, the bell and the condition variable.
-pub(super) struct Mail {
+pub(super) struct Wakeups {
     flag: AtomicBool,
     delivered: AtomicU64,
     sleepers: AtomicU32,
@@ -57,8 +57,8 @@ pub(super) struct Mail {
     listeners: AtomicU32,
 }
 
-impl Mail {
-    /// No mail.
+impl Wakeups {
+    /// Nothing has come.
     pub(super) fn new() -> nix::Result<Self> {
         Ok(Self {
             flag: AtomicBool::new(false),
@@ -146,7 +146,8 @@ impl Mail {
         companion.get_up(has_rung);
     }
 
-    /// Whether there is mail, or something was delivered since the look before this thread's last one.
+    /// Whether there is something to be looked for, or something was delivered since the look before this
+    /// thread's last one.
     pub(super) fn has_news(&self) -> bool {
         let (_, before) = SEEN.get();
         self.flag.load(Ordering::SeqCst) || self.delivered.load(Ordering::SeqCst) != before
@@ -176,26 +177,26 @@ mod tests {
 
     #[test]
     fn what_others_deliver_between_two_looks_is_news_until_the_thread_has_looked_once_more() {
-        let mail = Mail::new().unwrap();
-        mail.look();
-        mail.look();
-        assert!(!mail.has_news());
+        let wakeups = Wakeups::new().unwrap();
+        wakeups.look();
+        wakeups.look();
+        assert!(!wakeups.has_news());
         // The thread has asked for what it waits for, and asks the endpoint next.
-        mail.delivered();
-        mail.look();
-        assert!(mail.has_news(), "it would sleep over what it did not find before");
-        mail.look();
-        assert!(!mail.has_news());
+        wakeups.delivered();
+        wakeups.look();
+        assert!(wakeups.has_news(), "it would sleep over what it did not find before");
+        wakeups.look();
+        assert!(!wakeups.has_news());
     }
 
     #[test]
     fn a_sleeper_that_has_been_woken_is_not_woken_again_before_it_has_heard_that() {
-        let mail = Mail::new().unwrap();
-        mail.sleepers.fetch_add(1, Ordering::SeqCst);
-        (0..3).for_each(|_| mail.delivered());
-        assert_eq!(mail.bell.read(), Ok(1), "it was rung once");
-        mail.rings.store(false, Ordering::SeqCst);
-        mail.delivered();
-        assert_eq!(mail.bell.read(), Ok(1));
+        let wakeups = Wakeups::new().unwrap();
+        wakeups.sleepers.fetch_add(1, Ordering::SeqCst);
+        (0..3).for_each(|_| wakeups.delivered());
+        assert_eq!(wakeups.bell.read(), Ok(1), "it was rung once");
+        wakeups.rings.store(false, Ordering::SeqCst);
+        wakeups.delivered();
+        assert_eq!(wakeups.bell.read(), Ok(1));
     }
 }

@@ -1,0 +1,57 @@
+//! What an agent has for ranks that may die; `survive` says what it does with it.
+
+use crate::run::Refusal;
+use crate::run::hosts::assignment::Replicated;
+use crate::run::hosts::placement::holdings;
+use crate::run::recovery::{self, Kept};
+use scash_ft::{Base, Epoch};
+use scash_join::boot::Layout;
+
+/// How far the agent's part in a restart is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Ranks compute, or have ended by themselves.
+    Together,
+    /// They were killed.
+    Ending,
+    /// They have ended, and the launcher knows what their stores say.
+    Ended,
+}
+
+/// What an agent has whose ranks may die.
+#[derive(Debug)]
+pub(super) struct Survival {
+    pub(super) kept: Kept,
+    /// How many other hosts hold copies of a store.
+    pub(super) copies: u32,
+    /// What ranks were started from.
+    pub(super) base: Base,
+    /// The newest epoch of which rank 0 has told.
+    pub(super) told: Epoch,
+    pub(super) phase: Phase,
+    /// Whether ranks will not be started again.
+    pub(super) is_finished: bool,
+}
+
+impl Survival {
+    /// For the ranks of that host. From then on this process is as they must be.
+    pub(super) fn new(
+        layout: &Layout,
+        host: u32,
+        Replicated { copies, env, .. }: Replicated,
+        is_one: bool,
+    ) -> Result<Survival, Refusal> {
+        recovery::fix_addresses()?;
+        recovery::withhold_descriptors();
+        let kept = Kept::of_host(layout.size(), env, is_one)?;
+        let (base, told) = (Base::default(), Epoch(0));
+        let mut survival = Survival { kept, copies, base, told, phase: Phase::Together, is_finished: false };
+        survival.place(layout, host);
+        Ok(survival)
+    }
+
+    /// Ranks run so from now on.
+    pub(super) fn place(&mut self, layout: &Layout, host: u32) {
+        self.kept.place(layout.ranks_of(host).collect(), holdings(layout, self.copies, host));
+    }
+}

@@ -1,0 +1,115 @@
+//! Hosts whose ranks cannot reach each other, while the launcher reaches them all: ranks accuse each other
+//! then. The host that has most cut links is left out, as if it were lost.
+
+use super::Job;
+use super::survive::Survival;
+use scash_join::boot::{Accusation, Layout};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How long other ranks may take to say the same: their systems do not give a link up at the same time.
+const TOGETHER: Duration = Duration::from_secs(1);
+
+/// Links that ranks say are cut.
+#[derive(Debug, Default)]
+pub(super) struct Accusations {
+    /// Pairs of hosts, the lower number first.
+    links: BTreeSet<(u32, u32)>,
+    /// The first of them.
+    first: Option<(Accusation, Instant)>,
+}
+
+impl Accusations {
+    /// A rank accuses another one, of another host.
+    fn add(&mut self, accusation: Accusation, layout: &Layout, now: Instant) {
+        let [one, other] = [accusation.rank, accusation.other].map(|rank| layout.host_of(rank));
+        self.links.insert((one.min(other), one.max(other)));
+        self.first.get_or_insert((accusation, now));
+    }
+
+    /// When the host is chosen that is left out.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.first.as_ref().map(|(_, since)| *since + TOGETHER)
+    }
+
+    /// The host that has most cut links; among several, that which has fewest ranks, and then the last one.
+    fn worst(&self, layout: &Layout) -> Option<u32> {
+        let count =
+            |host: u32| self.links.iter().filter(|(one, other)| [*one, *other].contains(&host)).count();
+        let accused = (0..layout.hosts()).filter(|host| count(*host) > 0);
+        accused.max_by_key(|host| (count(*host), std::cmp::Reverse(layout.ranks_of(*host).count()), *host))
+    }
+}
+
+impl Job<'_> {
+    /// Takes what ranks say who cannot reach others.
+    pub(super) fn hear_accusations(&mut self) {
+        while let Some(accusation) = self.launcher_relay.accusation() {
+            let is_within = self.layout.is_on(accusation.other, self.layout.host_of(accusation.rank));
+            let may_go_on = self.supervisor.may_go_on();
+            match &mut self.survival {
+                Some(Survival { accusations, recovery, .. }) if may_go_on && !is_within => {
+                    // What is said while ranks end is of an incarnation that is over.
+                    if !recovery.is_ending() {
+                        accusations.add(accusation, &self.layout, Instant::now());
+                    }
+                }
+                _ => self.launcher_relay.believe(&accusation),
+            }
+        }
+    }
+
+    /// Leaves the host out that has most cut links, when all have had the time to say so.
+    pub(super) fn judge_accusations(&mut self) {
+        let Some(Survival { accusations, recovery, recall, .. }) = &mut self.survival else { return };
+        if recovery.is_ending() || recall.is_under_way() {
+            *accusations = Accusations::default(); // that ended the ranks that could not reach each other
+            return;
+        }
+        if accusations.deadline().is_none_or(|deadline| Instant::now() < deadline) {
+            return;
+        }
+        let Accusations { links, first } = std::mem::take(accusations);
+        let worst = Accusations { links, first: None }.worst(&self.layout);
+        let (Some(host), Some((Accusation { why, .. }, _))) = (worst, first) else { return };
+        if let Some(Survival { returns, .. }) = &mut self.survival {
+            returns.leave_out(host);
+        }
+        let why = format!(
+            "its agent answers, and ranks of other hosts cannot reach its ranks: {why}; when the network is mended, \
+             `scash rejoin` takes it in again"
+        );
+        self.lose(host, &why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worst(layout: &Layout, pairs: &[(u32, u32)]) -> Option<u32> {
+        let mut accusations = Accusations::default();
+        let now = Instant::now();
+        for (rank, other) in pairs {
+            let (rank, other, why) = (*rank, *other, "it is cut".to_owned());
+            accusations.add(Accusation { rank, other, why }, layout, now);
+        }
+        assert_eq!(accusations.deadline(), Some(now + TOGETHER));
+        accusations.worst(layout)
+    }
+
+    #[test]
+    fn the_host_that_most_others_cannot_reach_is_left_out() {
+        let layout = Layout::new(&[1, 3, 1, 1]).unwrap();
+        // Host 1 has lost its links to 0 and 2, whoever says so, and how often.
+        assert_eq!(worst(&layout, &[(0, 1), (0, 2), (4, 3)]), Some(1));
+        assert_eq!(worst(&layout, &[(1, 0), (2, 4)]), Some(1));
+    }
+
+    #[test]
+    fn of_two_hosts_that_cannot_reach_each_other_the_one_with_fewer_ranks_is_left_out_and_else_the_last() {
+        let layout = Layout::new(&[1, 3, 1, 1]).unwrap();
+        assert_eq!(worst(&layout, &[(1, 0), (0, 1)]), Some(0));
+        assert_eq!(worst(&layout, &[(0, 5)]), Some(3));
+    }
+}
