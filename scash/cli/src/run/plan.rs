@@ -1,6 +1,6 @@
 //! What the user asks for (raw), and the plan that follows from it (checked).
 
-use super::hosts::list::{self, Named};
+use super::hosts::list::{self, Dealt, Named};
 use super::hosts::{Heartbeat, Hosts, Succession};
 use super::program::{self, Program};
 use super::replicas::{self, Replicas};
@@ -49,7 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOSTS", conflicts_with = "hostfile")]
     host: Vec<String>,
 
-    /// Run on the hosts in a file of lines `NAME [slots=N]`
+    /// Run on the hosts in a file of lines `NAME [slots=N] [rack=R]`: hosts of one rack may be lost at once, so
+    /// copies of checkpoints go to others
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
 
@@ -179,11 +180,11 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
         }
         (ranks, Some(named)) => {
             let is_here = usual_rsh == slurm::RSH && slurm::is_here(&named, &var);
-            let (names, layout) = list::deal(named, ranks)?;
+            let Dealt { names, layout, racks } = list::deal(named, ranks)?;
             let rsh = args.rsh.as_deref().unwrap_or(usual_rsh);
             let size = layout.size();
             let there = || Hosts::new(names, layout, rsh, args.agent, args.copy);
-            let there = || there().map(|hosts| Hosts { heartbeat, ..hosts });
+            let there = || there().map(|hosts| Hosts { racks, heartbeat, ..hosts });
             (size, if is_here { None } else { Some(there()?) })
         }
     };

@@ -31,7 +31,7 @@ pub(super) fn allocation(var: impl Fn(&str) -> Option<String>) -> Result<Option<
         let why = format!("tasks of {} nodes, and {nodes} names {}", slots.len(), names.len());
         return Err(refuse(tasks, &var(tasks).unwrap_or_default(), why));
     }
-    Ok(Some(names.into_iter().zip(slots).map(|(name, slots)| Named { name, slots }).collect()))
+    Ok(Some(names.into_iter().zip(slots).map(|(name, slots)| Named { name, slots, rack: None }).collect()))
 }
 
 /// Whether that allocation is no more than the host on which this process runs.
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn one_host_that_is_this_one_needs_no_agent() {
-        let host = |name: &str| Named { name: name.to_owned(), slots: 2 };
+        let host = |name: &str| Named { name: name.to_owned(), slots: 2, rack: None };
         let at =
             |name: &'static str| move |asked: &str| (asked == "SLURMD_NODENAME").then(|| name.to_owned());
         assert!(is_here(&[host("a")], at("a")));

@@ -2,6 +2,7 @@
 //! and which ranks are the agent's.
 
 use super::fields::{Fields, Frame};
+use super::placement::CopyRule;
 use super::succession::Succession;
 use crate::run::recovery;
 use scash_comm::Secret;
@@ -43,8 +44,8 @@ pub(super) struct Assignment {
 /// What an agent must know of ranks that may die.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Replicated {
-    /// How many other hosts hold copies of a store.
-    pub(super) copies: u32,
+    /// Which other hosts hold copies of a store.
+    pub(super) rule: CopyRule,
     /// What ranks are told, as environment variables.
     pub(super) env: Vec<(&'static str, String)>,
     /// If agents outlive their launcher.
@@ -63,8 +64,10 @@ impl Assignment {
         frame =
             frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind)).byte(u8::from(self.is_watched));
         frame = frame.byte(u8::from(self.replicas.is_some()));
-        if let Some(Replicated { copies, env, succession }) = &self.replicas {
-            let words = frame.number(*copies).length(env.len());
+        if let Some(Replicated { rule, env, succession }) = &self.replicas {
+            frame = frame.number(rule.count).length(rule.racks.len());
+            frame = rule.racks.iter().fold(frame, |frame, rack| frame.number(*rack));
+            let words = frame.length(env.len());
             frame = env.iter().fold(words, |frame, (name, value)| frame.text(name).text(value));
             frame = frame.bytes(&succession.as_ref().map_or_else(Vec::new, Succession::encode));
         }
@@ -108,7 +111,10 @@ impl Assignment {
             is_watched: fields.byte()? != 0,
             replicas: if fields.byte()? != 0 {
                 Some(Replicated {
-                    copies: fields.number()?,
+                    rule: CopyRule {
+                        count: fields.number()?,
+                        racks: list(fields, |fields| fields.number())?,
+                    },
                     env: list(fields, survival)?,
                     succession: succession(fields.bytes()?)?,
                 })

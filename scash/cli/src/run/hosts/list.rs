@@ -20,6 +20,17 @@ pub(in crate::run) struct Named {
     pub(in crate::run) name: String,
     /// Ranks that it has room for; none if it is spare.
     pub(in crate::run) slots: u32,
+    /// What it shares with others that may be lost with it.
+    pub(in crate::run) rack: Option<String>,
+}
+
+/// Hosts that have ranks, and behind them spare ones.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::run) struct Dealt {
+    pub(in crate::run) names: Vec<String>,
+    pub(in crate::run) layout: Layout,
+    /// The number of each host's rack, which it has alone if none is named for it; empty if none is for any.
+    pub(in crate::run) racks: Vec<u32>,
 }
 
 /// What stands where slots stand if a host is there for the ranks of one that is lost.
@@ -87,28 +98,34 @@ fn wait(file: &File, limit: PollTimeout) {
     let _ = poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], limit);
 }
 
-/// Reads the text of such a file: `NAME [slots=N]` or `NAME spare` in each line, and comments behind `#`. An
-/// error has the number of its line.
+/// Reads the text of such a file: `NAME [slots=N] [rack=R]` or `NAME spare [rack=R]` in each line, and
+/// comments behind `#`. An error has the number of its line.
 fn from_text(text: &str) -> Result<Vec<Named>, (usize, String)> {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
         let Some(name) = words.next() else { continue };
-        let slots = words.next().map(|word| match word.strip_prefix("slots=") {
-            Some(slots) if slots != SPARE => Ok(slots),
-            None if word == SPARE => Ok(word),
-            _ => Err(word),
-        });
-        let slots = slots.transpose();
-        let host = match (slots, words.next()) {
-            (Err(word), _) | (_, Some(word)) => {
-                Err(format!("expected NAME [slots=N] or NAME spare, not {:?}", brief(word)))
-            }
-            (Ok(slots), None) => named(name, slots),
-        };
+        let host = from_words(name, words);
         hosts.push(host.map_err(|why| (number, why))?);
     }
     Ok(merged(hosts))
+}
+
+/// Reads what stands behind a host's name in its line.
+fn from_words<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Result<Named, String> {
+    let (mut slots, mut rack) = (None, None);
+    for word in words {
+        match word.split_once('=') {
+            Some(("slots", count)) if slots.is_none() && count != SPARE => slots = Some(count),
+            Some(("rack", name)) if rack.is_none() && !name.is_empty() => rack = Some(name.to_owned()),
+            None if word == SPARE && slots.is_none() => slots = Some(word),
+            _ => {
+                let word = brief(word);
+                return Err(format!("expected NAME [slots=N] [rack=R] or NAME spare [rack=R], not {word:?}"));
+            }
+        }
+    }
+    Ok(Named { rack, ..named(name, slots)? })
 }
 
 fn named(name: &str, slots: Option<&str>) -> Result<Named, String> {
@@ -128,7 +145,7 @@ fn named(name: &str, slots: Option<&str>) -> Result<Named, String> {
             .filter(|slots| *slots > 0)
             .ok_or_else(|| format!("{:?} is no number of slots: expected 1 or more", brief(text)))?,
     };
-    Ok(Named { name: name.to_owned(), slots })
+    Ok(Named { name: name.to_owned(), slots, rack: None })
 }
 
 /// As much of a word as people care to read.
@@ -146,7 +163,10 @@ fn merged(hosts: Vec<Named>) -> Vec<Named> {
     let mut all: Vec<Named> = Vec::new();
     for host in hosts {
         match all.iter_mut().find(|known| known.name == host.name) {
-            Some(known) => known.slots = known.slots.saturating_add(host.slots),
+            Some(known) => {
+                known.slots = known.slots.saturating_add(host.slots);
+                known.rack = known.rack.take().or(host.rack);
+            }
             None => all.push(host),
         }
     }
@@ -154,8 +174,7 @@ fn merged(hosts: Vec<Named>) -> Vec<Named> {
 }
 
 /// Deals ranks to hosts in order, filling the slots of each before the next; without `ranks`, fills all.
-/// Returns the names of hosts that have any, and behind them those of spare ones.
-pub(in crate::run) fn deal(hosts: Vec<Named>, ranks: Option<u32>) -> Result<(Vec<String>, Layout), Refusal> {
+pub(in crate::run) fn deal(hosts: Vec<Named>, ranks: Option<u32>) -> Result<Dealt, Refusal> {
     let room: u64 = hosts.iter().map(|host| u64::from(host.slots)).sum();
     let wanted = ranks.map_or(room, u64::from);
     if hosts.is_empty() {
@@ -172,26 +191,39 @@ pub(in crate::run) fn deal(hosts: Vec<Named>, ranks: Option<u32>) -> Result<(Vec
         )));
     }
     let most = u64::from(u16::MAX);
-    let (mut names, mut counts, mut left) = (Vec::new(), Vec::new(), wanted);
+    let (mut taken, mut counts, mut left) = (Vec::new(), Vec::new(), wanted);
     let (spares, hosts): (Vec<Named>, Vec<Named>) = hosts.into_iter().partition(|host| host.slots == 0);
     for host in hosts {
         let count = left.min(u64::from(host.slots));
         left -= count;
         if count > 0 {
-            names.push(host.name);
+            taken.push(host);
             counts.push(u32::try_from(count).unwrap_or(u32::MAX));
         }
     }
-    names.extend(spares.iter().map(|host| host.name.clone()));
-    let spares = u32::try_from(spares.len()).unwrap_or(u32::MAX);
-    let layout = Layout::with_spares(&counts, spares).filter(|_| wanted <= most);
+    let spare = u32::try_from(spares.len()).unwrap_or(u32::MAX);
+    taken.extend(spares);
+    let layout = Layout::with_spares(&counts, spare).filter(|_| wanted <= most);
     let layout = layout.ok_or_else(|| {
         usage(format!(
             "{wanted} ranks on {} hosts: {most} ranks and {MOST_HOSTS} hosts are the most",
-            names.len()
+            taken.len()
         ))
     })?;
-    Ok((names, layout))
+    let racks = racks(&taken);
+    Ok(Dealt { names: taken.into_iter().map(|host| host.name).collect(), layout, racks })
+}
+
+/// The numbers of the hosts' racks.
+fn racks(hosts: &[Named]) -> Vec<u32> {
+    if hosts.iter().all(|host| host.rack.is_none()) {
+        return Vec::new();
+    }
+    let first = |(number, host): (u32, &Named)| {
+        let is_same = |(_, other): &(u32, &Named)| host.rack.is_some() && other.rack == host.rack;
+        (0..).zip(hosts).find(is_same).map_or(number, |(number, _)| number)
+    };
+    (0..).zip(hosts).map(first).collect()
 }
 
 fn usage(why: impl Into<String>) -> Refusal {
@@ -239,6 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn hosts_of_one_rack_have_one_number_and_others_have_their_own() {
+        let text = "a slots=2 rack=north\nb rack=north slots=1\nc\nd spare rack=south\ne rack=south\n";
+        let dealt = deal(from_text(text).unwrap(), None).unwrap();
+        assert_eq!(dealt.names, ["a", "b", "c", "e", "d"]);
+        assert_eq!(dealt.racks, [0, 0, 2, 3, 3]);
+        for wrong in ["a rack=", "a rack=x rack=y", "a spare slots=2", "a slots=1 slots=2"] {
+            assert!(from_text(wrong).unwrap_err().1.contains("[rack=R]"), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_no_list_of_hosts_is_refused_with_what_is_wrong() {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str, bytes: &[u8]| {
@@ -276,15 +319,17 @@ mod tests {
     #[test]
     fn ranks_fill_each_hosts_slots_in_turn() {
         let dealt = |ranks| deal(from_options(&["a:2,b:3,c".to_owned()]).unwrap(), ranks);
-        let (names, layout) = dealt(Some(3)).unwrap();
+        let Dealt { names, layout, racks } = dealt(Some(3)).unwrap();
+        assert!(racks.is_empty());
         assert_eq!((names, layout), (vec!["a".into(), "b".into()], Layout::new(&[2, 1]).unwrap()));
-        assert_eq!(dealt(None).unwrap().1, Layout::new(&[2, 3, 1]).unwrap());
+        assert_eq!(dealt(None).unwrap().layout, Layout::new(&[2, 3, 1]).unwrap());
         let why = dealt(Some(7)).unwrap_err().why;
         assert!(why.contains("7 ranks, and the hosts have 6 slots: give them more"), "{why}");
         assert!(deal(Vec::new(), None).unwrap_err().why.contains("no host is named"));
-        let many = vec![Named { name: "a".into(), slots: 70_000 }];
+        let many = vec![Named { name: "a".into(), slots: 70_000, rack: None }];
         assert!(deal(many, None).unwrap_err().why.contains("65535 ranks"));
-        let (names, layout) = deal(from_options(&["s:spare,a:2,b".to_owned()]).unwrap(), Some(2)).unwrap();
+        let spared = deal(from_options(&["s:spare,a:2,b".to_owned()]).unwrap(), Some(2)).unwrap();
+        let Dealt { names, layout, .. } = spared;
         assert_eq!((names, layout), (vec!["a".into(), "s".into()], Layout::with_spares(&[2], 1).unwrap()));
         assert!(
             deal(from_options(&["s:spare".to_owned()]).unwrap(), None)

@@ -75,6 +75,7 @@ pub(super) use relay::{Search, resume};
 pub(super) use succession::{JobName, Succession};
 
 use super::{Refusal, status};
+use placement::CopyRule;
 use scash_join::boot::Layout;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -91,6 +92,8 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 pub(super) struct Hosts {
     pub(super) names: Vec<String>,
     pub(super) layout: Layout,
+    /// By host: its rack; empty if none is named.
+    pub(super) racks: Vec<u32>,
     /// The command that runs another on a host, and its arguments.
     pub(super) rsh: Vec<String>,
     /// Where scash lies there.
@@ -104,6 +107,11 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
+    /// Where so many copies of each store are.
+    fn copy_rule(&self, count: u32) -> CopyRule {
+        CopyRule { count, racks: self.racks.clone() }
+    }
+
     /// Hosts of these names, reached by the command `rsh`, where scash lies at `agent`, or else where it lies
     /// here.
     pub(super) fn new(
@@ -127,6 +135,6 @@ impl Hosts {
                 Refusal::new(status::LAUNCHER, why)
             })?,
         };
-        Ok(Hosts { names, layout, rsh, agent, copy, heartbeat: None, former: None })
+        Ok(Hosts { names, layout, rsh, agent, copy, racks: Vec::new(), heartbeat: None, former: None })
     }
 }

@@ -17,17 +17,46 @@ pub(super) type States = BTreeMap<(u32, u32), StoreState>;
 /// Ranks that are to run elsewhere, and there.
 pub(super) type Relocations = BTreeMap<u32, u32>;
 
-/// The hosts that hold copies of the stores of a host's ranks: the next `copies` ones that have ranks.
-pub(super) fn holders(layout: &Layout, copies: u32, host: u32) -> impl Iterator<Item = u32> + '_ {
+/// How many copies there are of each store, and which hosts should not both hold it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CopyRule {
+    /// Copies besides the store itself, each on another host.
+    pub(super) count: u32,
+    /// By host: its rack, whose hosts may all be lost at once; empty if the user has named none.
+    pub(super) racks: Vec<u32>,
+}
+
+impl CopyRule {
+    /// So many copies, wherever.
+    #[cfg(test)]
+    pub(super) fn of(count: u32) -> CopyRule {
+        CopyRule { count, racks: Vec::new() }
+    }
+
+    fn rack(&self, host: u32) -> Option<u32> {
+        self.racks.get(host as usize).copied()
+    }
+}
+
+/// The hosts that hold copies of the stores of a host's ranks: the next ones that have ranks, and first those
+/// of racks that have no copy yet.
+pub(super) fn holders(layout: &Layout, rule: &CopyRule, host: u32) -> impl Iterator<Item = u32> + use<> {
     let hosts = layout.hosts();
     let others = (1..hosts).map(move |distance| (host + distance) % hosts);
-    others.filter(|other| layout.first_of(*other).is_some()).take(copies as usize)
+    let mut others: Vec<u32> = others.filter(|other| layout.first_of(*other).is_some()).collect();
+    let mut all = vec![host];
+    while all.len() <= rule.count as usize && !others.is_empty() {
+        let has_rack = |other: u32| all.iter().any(|one| rule.rack(*one) == rule.rack(other));
+        let next = others.iter().position(|other| rule.racks.is_empty() || !has_rack(*other)).unwrap_or(0);
+        all.push(others.remove(next));
+    }
+    all.into_iter().skip(1)
 }
 
 /// The copies that ranks of a host hold, which take turns.
-pub(super) fn holdings(layout: &Layout, copies: u32, host: u32) -> Vec<HeldStores> {
+pub(super) fn holdings(layout: &Layout, rule: &CopyRule, host: u32) -> Vec<HeldStores> {
     let here: Vec<u32> = layout.ranks_of(host).collect();
-    let holds = |owner: &u32| holders(layout, copies, layout.host_of(*owner)).any(|holder| holder == host);
+    let holds = |owner: &u32| holders(layout, rule, layout.host_of(*owner)).any(|holder| holder == host);
     let owners = (0..layout.size()).filter(holds);
     owners.zip(here.iter().cycle()).map(|(owner, holder)| HeldStores { owner, holder: *holder }).collect()
 }
@@ -62,14 +91,14 @@ pub(super) struct KnownStores<'a> {
 pub(super) fn course(
     found: KnownStores<'_>,
     layout: &Layout,
-    copies: u32,
+    rule: &CopyRule,
     wanted: &Relocations,
 ) -> Result<Continuation, Unrecoverable> {
     let KnownStores { states, lost, returned, known } = found;
     // Others may have held copies in former incarnations, which say nothing of this one.
     let hosts_of = |rank: u32| {
         let host = layout.host_of(rank);
-        let all = std::iter::once(host).chain(holders(layout, copies, host));
+        let all = std::iter::once(host).chain(holders(layout, rule, host));
         all.filter(|host| !lost.contains(host) && !returned.contains(host)).collect::<Vec<u32>>()
     };
     let survivors = |rank: u32| {
@@ -104,7 +133,7 @@ pub(super) fn course(
     let keeps = |rank: u32| {
         let host = next.host_of(rank);
         let has = |copy: &u32| epoch == Epoch(0) || with_epoch(rank).contains(copy);
-        std::iter::once(host).chain(holders(&next, copies, host).filter(has)).collect::<Vec<u32>>()
+        std::iter::once(host).chain(holders(&next, rule, host).filter(has)).collect::<Vec<u32>>()
     };
     let plan = plan(&stores(&keeps), known)?;
     // If a rank goes elsewhere, of the store that is copied there.
@@ -176,7 +205,8 @@ mod tests {
         for rank in 0..layout.size() {
             let home = layout.host_of(rank);
             for host in 0..layout.hosts() {
-                let counts = host == home || holders(layout, copies, home).any(|holder| holder == host);
+                let counts =
+                    host == home || holders(layout, &CopyRule::of(copies), home).any(|holder| holder == host);
                 let epochs = if counts { epochs } else { &[] };
                 let base = if counts { base } else { Base::default() };
                 states.insert((host, rank), store(rank, base, epochs));
@@ -200,7 +230,7 @@ mod tests {
             returned: &BTreeSet::new(),
             known: KnownRestart::Started(started),
         };
-        course(found, layout, copies, wanted)
+        course(found, layout, &CopyRule::of(copies), wanted)
     }
 
     fn of(
@@ -220,13 +250,31 @@ mod tests {
     #[test]
     fn copies_lie_on_the_next_hosts_whose_ranks_take_turns() {
         let layout = Layout::new(&[2, 2, 1]).unwrap();
-        assert_eq!(holders(&layout, 1, 0).collect::<Vec<_>>(), [1]);
-        assert_eq!(holders(&layout, 2, 2).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(holders(&layout, 7, 1).collect::<Vec<_>>(), [2, 0]);
+        assert_eq!(holders(&layout, &CopyRule::of(1), 0).collect::<Vec<_>>(), [1]);
+        assert_eq!(holders(&layout, &CopyRule::of(2), 2).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(holders(&layout, &CopyRule::of(7), 1).collect::<Vec<_>>(), [2, 0]);
         let holding = |owner, holder| HeldStores { owner, holder };
-        assert_eq!(holdings(&layout, 1, 1), [holding(0, 2), holding(1, 3)]);
-        assert_eq!(holdings(&layout, 2, 2), [holding(0, 4), holding(1, 4), holding(2, 4), holding(3, 4)]);
-        assert_eq!(holdings(&Layout::one_host(3), 1, 0), []);
+        assert_eq!(holdings(&layout, &CopyRule::of(1), 1), [holding(0, 2), holding(1, 3)]);
+        assert_eq!(
+            holdings(&layout, &CopyRule::of(2), 2),
+            [holding(0, 4), holding(1, 4), holding(2, 4), holding(3, 4)]
+        );
+        assert_eq!(holdings(&Layout::one_host(3), &CopyRule::of(1), 0), []);
+    }
+
+    #[test]
+    fn copies_lie_in_other_racks_as_long_as_there_are_any() {
+        let layout = Layout::new(&[1, 1, 1, 1, 1]).unwrap();
+        // Hosts 0, 1 and 4 are in one rack.
+        let racks = vec![7, 7, 8, 9, 7];
+        let held = |count, host| {
+            holders(&layout, &CopyRule { count, racks: racks.clone() }, host).collect::<Vec<_>>()
+        };
+        assert_eq!(held(1, 0), [2]);
+        assert_eq!(held(2, 1), [2, 3]);
+        assert_eq!(held(4, 4), [2, 3, 0, 1]);
+        assert_eq!(held(2, 2), [3, 4]);
+        assert_eq!(held(9, 3), [4, 2, 0, 1]);
     }
 
     #[test]
@@ -264,7 +312,12 @@ mod tests {
         let lost = BTreeSet::from([0, 1]);
         let (none, back) = (Relocations::new(), BTreeSet::new());
         let course = |known, all: &States| {
-            course(KnownStores { states: all, lost: &lost, returned: &back, known }, &layout, 1, &none)
+            course(
+                KnownStores { states: all, lost: &lost, returned: &back, known },
+                &layout,
+                &CopyRule::of(1),
+                &none,
+            )
         };
         // Host 2 was not to hold a copy of rank 0: what it has of it is of former times, or nothing.
         let nowhere = states(&layout, 1, base(4, 0), &[]);

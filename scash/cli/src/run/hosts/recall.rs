@@ -22,7 +22,7 @@
 //! - Each agent tells of all stores of the job that it has, its own ranks' and copies.
 
 use super::frames::Up;
-use super::placement::{self, Continuation, KnownStores, Relocations, States};
+use super::placement::{self, Continuation, CopyRule, KnownStores, Relocations, States};
 use super::transfer::{Order, Transfers};
 use crate::run::recovery::{Rewound, RewoundPlace, StoreState, rounds};
 use scash_ft::Base;
@@ -204,7 +204,7 @@ impl Recall {
     pub(super) fn course(
         &self,
         layout: &Layout,
-        copies: u32,
+        rule: &CopyRule,
         wanted: &Relocations,
     ) -> Result<Continuation, Unrecoverable> {
         let none = States::new();
@@ -213,7 +213,7 @@ impl Recall {
             _ => (&none, KnownRestart::Nothing),
         };
         let found = KnownStores { states, lost: &self.lost, returned: &self.returned, known };
-        placement::course(found, layout, copies, wanted)
+        placement::course(found, layout, rule, wanted)
     }
 
     /// All ranks go on so, which ran as `before` says. In the last round ranks get their places; the rounds
@@ -335,7 +335,7 @@ mod tests {
         assert!(recall.any_run());
         tell(&mut recall, 0, base(0, 0), epochs);
         assert!(!recall.any_run());
-        let course = recall.course(&layout(), 0, &Relocations::new()).unwrap();
+        let course = recall.course(&layout(), &CopyRule::of(0), &Relocations::new()).unwrap();
         assert_eq!(course.plan.base, base(1, 2), "rank 1 has not marked epoch 3");
         recall.carry_out(&course, &layout()).unwrap();
         let round = recall.next_round().unwrap();
@@ -398,7 +398,7 @@ mod tests {
         for host in 0..3 {
             agents.tell(&mut recall, host);
         }
-        let first = recall.course(&layout, 1, &Relocations::new()).unwrap();
+        let first = recall.course(&layout, &CopyRule::of(1), &Relocations::new()).unwrap();
         recall.carry_out(&first, &layout).unwrap();
         let round = recall.next_round().unwrap();
         agents.write(0, &round[&0]);
@@ -410,7 +410,7 @@ mod tests {
         agents.write(1, &round[&1]);
         recall.rewound(1).unwrap();
         agents.tell(&mut recall, 1);
-        let second = recall.course(&layout, 1, &Relocations::new()).unwrap();
+        let second = recall.course(&layout, &CopyRule::of(1), &Relocations::new()).unwrap();
         assert_eq!(second.plan.base, base(6, 7));
         assert_eq!(second.layout.host_of(2), 0);
         recall.carry_out(&second, &layout).unwrap();
@@ -431,7 +431,8 @@ mod tests {
             let pairs = (0..layout.hosts()).flat_map(|host| ranks.clone().map(move |rank| (host, rank)));
             let state = |(host, rank): (u32, u32)| {
                 let home = layout.host_of(rank);
-                let has = host == home || placement::holders(layout, copies, home).any(|copy| copy == host);
+                let has = host == home
+                    || placement::holders(layout, &CopyRule::of(copies), home).any(|copy| copy == host);
                 let all = if has {
                     store(rank, from, [from.epoch.0, from.epoch.0 + 1])
                 } else {
@@ -522,7 +523,7 @@ mod tests {
                     break;
                 }
                 if !recall.is_writing() && !recall.any_run() {
-                    let next = recall.course(&layout, copies, &Relocations::new()).unwrap();
+                    let next = recall.course(&layout, &CopyRule::of(copies), &Relocations::new()).unwrap();
                     recall.carry_out(&next, &layout).unwrap();
                     course = Some(next);
                 }
@@ -561,7 +562,7 @@ mod tests {
             }
             recall.ended(0).unwrap();
             recall.ended(1).unwrap();
-            if let Ok(course) = recall.course(&layout(), 0, &Relocations::new()) {
+            if let Ok(course) = recall.course(&layout(), &CopyRule::of(0), &Relocations::new()) {
                 prop_assert_eq!(course.plan.base.incarnation, Incarnation(3));
                 if recall.carry_out(&course, &layout()).is_ok() {
                     let ranks = |round: Round| round.into_values().flatten().map(|one| one.rank).collect::<Vec<_>>();

@@ -98,6 +98,8 @@ pub(in crate::run) struct Succession {
     /// How many ranks there are, and where they began.
     ranks: u32,
     layout: Vec<u8>,
+    /// By host: its rack; empty if none was named.
+    racks: Vec<u32>,
     rsh: Vec<String>,
     agent: PathBuf,
     /// How long agents keep what they have, in milliseconds.
@@ -118,6 +120,7 @@ impl Succession {
             names: hosts.names.clone(),
             ranks: plan.ranks,
             layout: hosts.layout.encode(),
+            racks: hosts.racks.clone(),
             rsh: hosts.rsh.clone(),
             agent: hosts.agent.clone(),
             linger: u64::try_from(linger.as_millis()).unwrap_or(u64::MAX),
@@ -185,7 +188,7 @@ impl Succession {
         let layout = layout.ok_or_else(|| Refusal::new(status::LAUNCHER, "what agents know is damaged"))?;
         let (names, rsh, agent) = (self.names.clone(), self.rsh.join(" "), Some(self.agent.clone()));
         let hosts = Hosts::new(names, layout, &rsh, agent, false)?;
-        Ok((self.ranks, Hosts { former: Some(self), ..hosts }))
+        Ok((self.ranks, Hosts { racks: self.racks.clone(), former: Some(self), ..hosts }))
     }
 }
 

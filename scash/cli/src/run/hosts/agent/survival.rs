@@ -2,7 +2,7 @@
 
 use crate::run::Refusal;
 use crate::run::hosts::assignment::Replicated;
-use crate::run::hosts::placement::holdings;
+use crate::run::hosts::placement::{CopyRule, holdings};
 use crate::run::recovery::{self, Kept};
 use scash_ft::{Base, Epoch};
 use scash_join::boot::Layout;
@@ -22,8 +22,8 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Survival {
     pub(super) kept: Kept,
-    /// How many other hosts hold copies of a store.
-    pub(super) copies: u32,
+    /// Which other hosts hold copies of a store.
+    rule: CopyRule,
     /// What ranks were started from.
     pub(super) base: Base,
     /// The newest epoch of which rank 0 has told.
@@ -38,20 +38,20 @@ impl Survival {
     pub(super) fn new(
         layout: &Layout,
         host: u32,
-        Replicated { copies, env, .. }: Replicated,
+        Replicated { rule, env, .. }: Replicated,
         is_one: bool,
     ) -> Result<Survival, Refusal> {
         recovery::fix_addresses()?;
         recovery::withhold_descriptors();
         let kept = Kept::of_host(layout.size(), env, is_one)?;
         let (base, told) = (Base::default(), Epoch(0));
-        let mut survival = Survival { kept, copies, base, told, phase: Phase::Together, is_finished: false };
+        let mut survival = Survival { kept, rule, base, told, phase: Phase::Together, is_finished: false };
         survival.place(layout, host);
         Ok(survival)
     }
 
     /// Ranks run so from now on.
     pub(super) fn place(&mut self, layout: &Layout, host: u32) {
-        self.kept.place(layout.ranks_of(host).collect(), holdings(layout, self.copies, host));
+        self.kept.place(layout.ranks_of(host).collect(), holdings(layout, &self.rule, host));
     }
 }

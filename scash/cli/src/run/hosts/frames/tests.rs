@@ -1,4 +1,5 @@
 use super::super::assignment::Replicated;
+use super::super::placement::CopyRule;
 use super::*;
 use crate::run::recovery::{MarkedEpoch, RewoundPlace};
 use proptest::prelude::*;
@@ -19,7 +20,7 @@ fn assignment() -> Assignment {
         bind: true,
         is_watched: true,
         replicas: Some(Replicated {
-            copies: 2,
+            rule: CopyRule { count: 2, racks: vec![4, 5] },
             env: vec![("SCASH_CHECKPOINT", "every=3".into()), ("SCASH_MTBF", "5s".into())],
             succession: None,
         }),
@@ -152,7 +153,8 @@ fn a_frame_that_says_more_than_there_can_be_is_refused() {
     long[5..].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(Down::decode(&long[4..]).is_err());
     let mut other = assignment();
-    other.replicas = Some(Replicated { copies: 1, env: vec![("PATH", "/tmp".into())], succession: None });
+    other.replicas =
+        Some(Replicated { rule: CopyRule::of(1), env: vec![("PATH", "/tmp".into())], succession: None });
     let why = Down::decode(&Down::Start(Box::new(other)).encode()[4..]).unwrap_err();
     assert!(why.contains("PATH"), "{why}");
 }

@@ -99,15 +99,15 @@ impl Job<'_> {
         };
         let layout = &self.layout;
         let others = (0..layout.hosts()).filter(|host| layout.first_of(*host).is_some()).count() - 1;
-        let copies = (survival.copies as usize).min(others);
+        let copies = (survival.rule.count as usize).min(others);
         let _ = match survival.committed {
-            _ if survival.copies == 0 => writeln!(text, "no copies of checkpoints on other hosts"),
+            _ if survival.rule.count == 0 => writeln!(text, "no copies of checkpoints on other hosts"),
             _ if survival.recall.is_under_way() => writeln!(text, "copies of each checkpoint: not whole"),
-            Some(_) if copies < survival.copies as usize => {
+            Some(_) if copies < survival.rule.count as usize => {
                 writeln!(
                     text,
                     "copies of each checkpoint: {copies} of {}, as no more hosts have ranks",
-                    survival.copies
+                    survival.rule.count
                 )
             }
             Some(_) => writeln!(text, "copies of each checkpoint: {copies}, whole"),

@@ -93,7 +93,7 @@ impl Job<'_> {
             bind: self.plan.bind,
             is_watched: self.hosts.heartbeat.is_some(),
             replicas: self.plan.replicas.as_ref().map(|replicas| Replicated {
-                copies: replicas.copies,
+                rule: self.hosts.copy_rule(replicas.copies),
                 env: replicas.env(),
                 succession: self.succession.clone(),
             }),

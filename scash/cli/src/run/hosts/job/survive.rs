@@ -9,7 +9,7 @@ use super::returns::Returns;
 use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Again, Down, Up};
 use crate::run::hosts::link::{AgentLink, AgentStage};
-use crate::run::hosts::placement::Continuation;
+use crate::run::hosts::placement::{Continuation, CopyRule};
 use crate::run::hosts::recall::Recall;
 use crate::run::oom;
 use crate::run::output::{self, Lengths, Stream};
@@ -26,8 +26,8 @@ use std::time::Instant;
 pub(super) struct Survival {
     pub(super) recovery: Recovery,
     pub(super) recall: Recall,
-    /// How many other hosts hold copies of a store.
-    pub(super) copies: u32,
+    /// Which other hosts hold copies of a store.
+    pub(super) rule: CopyRule,
     /// How ranks go on, from when that is known until they are started.
     course: Option<Continuation>,
     pub(super) moves: Moves,
@@ -52,7 +52,7 @@ impl Survival {
         Some(Survival {
             recovery: Recovery::new(plan.ranks, replicas.restarts, Base::default()),
             recall: Recall::new(hosts.layout.hosts(), plan.ranks),
-            copies: replicas.copies,
+            rule: hosts.copy_rule(replicas.copies),
             course: None,
             kept: vec![0; hosts.names.len()],
             committed: None,
@@ -193,10 +193,10 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
-        let Some(Survival { recovery, recall, copies, moves, course: found, .. }) = &mut self.survival else {
+        let Some(Survival { recovery, recall, rule, moves, course: found, .. }) = &mut self.survival else {
             return;
         };
-        let course = recall.course(&self.layout, *copies, moves.wanted());
+        let course = recall.course(&self.layout, rule, moves.wanted());
         let course = course.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|course| {
             let epoch = course.plan.base.epoch;
             let barrier = recovery::barrier(&course.states, epoch);
@@ -345,10 +345,10 @@ impl Job<'_> {
             self.print_no_more_of(host);
             return true;
         }
-        let Some(Survival { recall, copies, is_finished, .. }) = &mut self.survival else {
+        let Some(Survival { recall, rule, is_finished, .. }) = &mut self.survival else {
             return false;
         };
-        if *copies == 0 || *is_finished || !others || !may_go_on {
+        if rule.count == 0 || *is_finished || !others || !may_go_on {
             return false;
         }
         recall.lost(host);
