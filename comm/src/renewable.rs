@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 
-/// See [the module](self).
+/// A value that may be put into the place of another one when its process comes back from an image.
 pub struct Renewable<T>(UnsafeCell<T>);
 
 // SAFETY: it gives references as a plain value does; who replaces it promises that there are none.

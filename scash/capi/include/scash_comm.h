@@ -576,14 +576,15 @@ int scomm_barrier(void);
 
 /**
  * Returns when all ranks have called it, and is a place for a checkpoint, as `dsm_barrier` is: in a job
- * of `scash run --replicas` ranks that are killed go on from the newest one. Messages that were sent and
- * not yet received, and operations that were begun by `scomm_isend` and `scomm_irecv`, are saved with the
- * rest. Where one rank cannot be saved, all run on without, which that rank says once: it has windows or
- * other registered memory, a collective operation that was only begun, or a thread that waits in another
- * function of this header. In a program that called `dsm_init` it is `dsm_barrier`, which does as well;
- * in a job whose ranks do not come back it is a barrier.
+ * of `scash run --replicas` ranks that are killed go on from the newest one. A program that never calls
+ * it begins anew then. Messages that were sent and not yet received, and operations that were begun by
+ * `scomm_isend` and `scomm_irecv`, are saved with the rest, and so are threads that wait in a function of
+ * this header. Where one rank cannot be saved, all run on without, which that rank says once: it has
+ * windows or other registered memory, or a collective operation that was only begun. In a program that
+ * called `dsm_init` it is `dsm_barrier`, which does as well; in a job whose ranks do not come back it is
+ * `scomm_barrier`.
  *
- * Returns 0, or an error: a rank is gone.
+ * Returns 0, or an error: a rank is gone, or calls another collective operation.
  */
 int scomm_checkpoint(void);
 

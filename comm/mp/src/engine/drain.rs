@@ -2,8 +2,8 @@
 //!
 //! The intuition: a cut through all channels (Chandy and Lamport, "Distributed Snapshots", 1985), of ranks
 //! that stand still. Each rank sends what it was ordered to send, says so to every rank, itself among them
-//! ([`MessageHead::Drained`]), and from then on keeps its orders. It takes what arrives until all have said so.
-//! Messages between two ranks keep their order, so nothing is between them then. What was sent is at its
+//! ([`MessageHead::Drained`]), and from then on keeps its orders. It takes what arrives until all have said
+//! so. Messages between two ranks keep their order, so nothing is between them then. What was sent is at its
 //! receiver, perhaps half a message; what was not is an order, or a piece that has not left. Both are values,
 //! and go on in the process that was saved as in one that comes back.
 //!
