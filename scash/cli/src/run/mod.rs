@@ -101,8 +101,8 @@ const LAUNCHER: Option<&str> = Some("the launcher's second process");
 /// A job that was started with --checkpoint-dir goes on from the files in DIR, however it was ended. If its
 /// ranks were started by another launcher (scash rank), so is this: `srun -n 4 scash resume DIR`.
 ///
-/// All ranks go on from their newest checkpoint, as the job was started: with its options, its environment and
-/// in its working directory.
+/// All ranks go on from their newest checkpoint, as the job was started: with its options, its environment
+/// and in its working directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     /// The job, or the directory of --checkpoint-dir

@@ -50,8 +50,8 @@ pub(super) struct Raw {
     #[arg(long, requires = "replicas")]
     no_rejoin: bool,
 
-    /// How long agents keep what they have when the launcher is lost, for `scash resume JOB`: 90s, 5m, 24h, or
-    /// off: they end with it [default: 10m]
+    /// How long agents keep what they have when the launcher is lost, for `scash resume JOB`: 90s, 5m, 24h,
+    /// or off: they end with it [default: 10m]
     #[arg(long, value_name = "TIME", requires = "replicas", value_parser = linger)]
     linger: Option<Linger>,
 

@@ -1,6 +1,6 @@
 //! What the remote shell runs on a host where an agent may be that has lost its launcher: it says what that
-//! agent keeps, or joins it to the launcher that goes on with the job. And `scash resume JOB`, which looks for
-//! such agents here and elsewhere.
+//! agent keeps, or joins it to the launcher that goes on with the job. And `scash resume JOB`, which looks
+//! for such agents here and elsewhere.
 
 use super::agent::serve_launcher;
 use super::frames::{Up, hello};

@@ -91,8 +91,8 @@ impl Description {
         })
     }
 
-    /// That of a job on several hosts which this process is to run, with what its ranks get of the environment.
-    /// They read nothing.
+    /// That of a job on several hosts which this process is to run, with what its ranks get of the
+    /// environment. They read nothing.
     pub(in crate::run) fn of_a_job_on_hosts(ranks: u32, is_one: bool) -> io::Result<Description> {
         let description = Description::of_this_process(ranks, is_one, None)?;
         let is_ours = |name: &Words| name.get().as_bytes().starts_with(b"SCASH_");

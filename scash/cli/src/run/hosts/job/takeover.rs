@@ -1,6 +1,6 @@
-//! A launcher that goes on with the job of another one, which is lost (`scash resume JOB`): it calls the agents
-//! that have kept what they had, hears what that is, and has all ranks come back from there, as after any
-//! loss.
+//! A launcher that goes on with the job of another one, which is lost (`scash resume JOB`): it calls the
+//! agents that have kept what they had, hears what that is, and has all ranks come back from there, as after
+//! any loss.
 //!
 //! Hosts whose agents keep nothing, or do not answer, are lost hosts: they may come back later.
 
