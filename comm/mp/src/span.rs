@@ -45,7 +45,8 @@ impl Source {
     /// Where it begins, for other processes to read; counted from the start of the registered memory at these
     /// addresses, if all of it is there.
     pub(super) fn address(self, registered: &Range<usize>) -> u64 {
-        let at = self.at.addr();
+        // Who reads there has nothing but the number.
+        let at = self.at.expose_provenance();
         if registered.contains(&at) && self.len <= registered.end - at {
             REGISTERED | (at - registered.start) as u64
         } else {

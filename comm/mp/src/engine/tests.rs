@@ -306,7 +306,10 @@ fn own() -> Destination {
 /// The `number`-th message of a rank: `len` bytes that no other message begins with.
 fn message(from: usize, number: usize, len: usize) -> Vec<u8> {
     let name = [from as u8, number as u8, (number >> 8) as u8];
-    name.into_iter().chain((0..).map(|i: usize| (i * 7 + number) as u8)).take(len.max(3)).collect()
+    let body: Vec<u8> = (0..256).map(|i: usize| (i * 7 + number) as u8).collect();
+    let mut all = [&name[..], &body.repeat(len.div_ceil(body.len()))].concat();
+    all.truncate(len.max(name.len()));
+    all
 }
 
 proptest! {

@@ -103,8 +103,8 @@ fn hosts() -> impl Iterator<Item = &'static [u32]> {
 
 /// Two kinds of operations. (Miri takes half a minute for each pair.)
 fn pairs_of_kinds() -> impl Iterator<Item = (usize, usize)> {
-    let kinds = if cfg!(miri) { 1 } else { KINDS };
-    (0..kinds).flat_map(|kind| (0..KINDS).map(move |other| (kind, other)))
+    let (kinds, others) = if cfg!(miri) { (1, 2) } else { (KINDS, KINDS) };
+    (0..kinds).flat_map(move |kind| (0..others).map(move |other| (kind, other)))
 }
 
 #[test]
@@ -125,7 +125,9 @@ fn ranks_that_call_operations_of_different_kinds_are_told_and_none_hangs() {
 #[test]
 fn ranks_that_name_other_roots_or_lengths_are_told_and_none_hangs() {
     for hosts in hosts() {
-        for (kind, stranger) in (1..KINDS).flat_map(|kind| (0..RANKS).map(move |stranger| (kind, stranger))) {
+        for (kind, stranger) in (1..if cfg!(miri) { 2 } else { KINDS })
+            .flat_map(|kind| (0..RANKS).map(move |stranger| (kind, stranger)))
+        {
             for other in 1..4 {
                 let of = |at| Played { number: if at == stranger { other } else { 0 }, kind, n: RANKS };
                 let scene = play(hosts, false, &(0..RANKS).map(of).collect::<Vec<_>>());
@@ -161,7 +163,8 @@ proptest! {
         let scene = play(&hosts, share_cores, &calls);
         prop_assert_eq!(scene.failures(0) + scene.failures(1) == 0, are_alike);
         prop_assert_eq!(scene.failures(2), 0);
-        if are_alike {
+        // Operations of other numbers may be alike, and have other values.
+        if are_alike && calls.iter().all(|played| played.number == calls[0].number) {
             for (at, parts) in scene.parts.iter().enumerate() {
                 prop_assert_eq!(&parts[0].output, &calls[at].end(at));
             }

@@ -43,7 +43,8 @@ fn taking_a_send_back_takes_no_longer_among_many_offers() {
         net.engines[1].unexpected.looks.get() - before
     };
     let few = looks(2, 0);
-    assert!([0, 700, 1999].into_iter().all(|which| looks(2000, which) == few), "{few}");
+    let many = if cfg!(miri) { 60 } else { 2000 };
+    assert!([0, many / 3, many - 1].into_iter().all(|which| looks(many, which) == few), "{few}");
 }
 
 /// A rank that lies must not end what another one may still read.
