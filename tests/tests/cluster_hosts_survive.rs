@@ -454,15 +454,17 @@ fn an_agent_that_takes_its_time_is_waited_for() {
 }
 
 #[test]
-fn a_network_that_is_cut_between_ranks_is_an_error_although_agents_answer() {
+fn a_network_that_is_cut_between_ranks_is_an_error_if_they_cannot_come_back_elsewhere() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let job = replicas(hosts.job(TWO), 50, &[]);
+    let job = replicas(hosts.job(TWO), 50, &[]).options("--on-loss fail");
     let command = job.command(&built("laplace"), &["--size", "126", "--iterations", "100000000"]);
     let ended = run_beside(command, |_| {
         std::thread::sleep(Duration::from_secs(2));
         hosts.cut(2);
     });
-    ended.failed(1, &[" has lost another rank: the connection between rank ", "; ending the other ranks"]);
+    let why =
+        "its agent answers, and ranks of other hosts cannot reach its ranks: the connection between rank ";
+    ended.failed(125, &["host 10.77.0.2: ", why]);
 }
 
 #[test]

@@ -49,8 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOSTS", conflicts_with = "hostfile")]
     host: Vec<String>,
 
-    /// Run on the hosts in a file of lines `NAME [slots=N] [rack=R]`: hosts of one rack may be lost at once, so
-    /// copies of checkpoints go to others
+    /// Run on the hosts in a file of lines `NAME [slots=N] [rack=R]`: hosts of one rack may be lost at once,
+    /// so copies of checkpoints go to others
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
 

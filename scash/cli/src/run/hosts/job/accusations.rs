@@ -72,13 +72,14 @@ impl Job<'_> {
         let Accusations { links, first } = std::mem::take(accusations);
         let worst = Accusations { links, first: None }.worst(&self.layout);
         let (Some(host), Some((Accusation { why, .. }, _))) = (worst, first) else { return };
-        if let Some(Survival { returns, .. }) = &mut self.survival {
-            returns.leave_out(host);
-        }
-        let why = format!(
-            "its agent answers, and ranks of other hosts cannot reach its ranks: {why}; when the network is mended, \
-             `scash rejoin` takes it in again"
-        );
+        let Some(Survival { returns, rule, .. }) = &mut self.survival else { return };
+        returns.leave_out(host);
+        let then = if rule.count > 0 {
+            "; when the network is mended, `scash rejoin` takes it in again"
+        } else {
+            ""
+        };
+        let why = format!("its agent answers, and ranks of other hosts cannot reach its ranks: {why}{then}");
         self.lose(host, &why);
     }
 }
