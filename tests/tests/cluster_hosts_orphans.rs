@@ -59,6 +59,7 @@ fn all_hosts_are_called_and_those_that_keep_nothing_are_lost_and_come_back() {
     });
     ended.is_right();
     ended.said(&["host 10.77.0.1: nothing is kept of job", "host 10.77.0.1 is back"]);
+    assert!(!ended.err.contains("cannot be saved"), "nothing of the launcher's is in ranks: {ended}");
 }
 
 /// As [`Orphan::ends_by`], with something that is done to the job meanwhile.

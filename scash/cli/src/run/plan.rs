@@ -8,6 +8,7 @@ use super::{Refusal, recovery, slurm, status};
 use clap::ValueHint;
 use scash_join::boot::vars;
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -161,7 +162,7 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
         return Err(Refusal::new(status::USAGE, "which program? use `scash run -n N PROGRAM`"));
     };
     let (hosts, usual_rsh) = match named(&args.host, args.hostfile.as_deref())? {
-        _ if args.replicas.take_over.is_some() => (None, slurm::RSH),
+        _ if args.replicas.take_over => (None, slurm::RSH),
         Some(named) => (Some(named), RSH_IF_NOT_SAID),
         None => (slurm::allocation(&var)?, slurm::RSH),
     };
@@ -169,8 +170,8 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
     let usual = Some(Heartbeat::USUAL).filter(|_| args.replicas.is_given());
     let heartbeat = args.heartbeat.map_or(usual, |watch| watch.0);
     let (ranks, hosts) = match (args.ranks, hosts) {
-        _ if let Some(file) = &args.replicas.take_over => {
-            let (ranks, hosts) = succession(file)?.hosts()?;
+        _ if args.replicas.take_over => {
+            let (ranks, hosts) = succession()?.hosts()?;
             (ranks, Some(Hosts { heartbeat, ..hosts }))
         }
         (Some(ranks), None) => (ranks, None),
@@ -232,11 +233,12 @@ fn named(host: &[String], hostfile: Option<&Path>) -> Result<Option<Vec<Named>>,
     }
 }
 
-/// The job that a file describes, which has lost its launcher.
-fn succession(file: &Path) -> Result<Succession, Refusal> {
-    let read = std::fs::read(file).map_err(|error| error.to_string());
-    let read = read.and_then(|bytes| Succession::decode(&bytes));
-    read.map_err(|why| Refusal::new(status::USAGE, format!("--take-over {}: {why}", file.display())))
+/// The job that standard input describes, which has lost its launcher.
+fn succession() -> Result<Succession, Refusal> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().read_to_end(&mut bytes).map_err(|error| error.to_string());
+    let read = read.and_then(|_| Succession::decode(&bytes));
+    read.map_err(|why| Refusal::new(status::USAGE, format!("--take-over: standard input: {why}")))
 }
 
 /// The provider of that name, which must reach all ranks, and encrypt if that is asked for.

@@ -55,9 +55,9 @@ pub(super) struct Raw {
     #[arg(long, value_name = "TIME", requires = "replicas", value_parser = linger)]
     linger: Option<Linger>,
 
-    /// Go on with the job that this file describes, whose launcher is lost (scash resume says so)
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub(super) take_over: Option<PathBuf>,
+    /// Go on with the job that standard input describes, whose launcher is lost (scash resume says so)
+    #[arg(long, hide = true)]
+    pub(super) take_over: bool,
 
     /// End the job when ranks die again after so many restarts without a new checkpoint [default: 10]
     #[arg(long, value_name = "N", requires = "survival")]

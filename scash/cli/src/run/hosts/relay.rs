@@ -44,28 +44,34 @@ fn join(job: &JobName, host: u32) -> u8 {
     // The ends of pipes tell, whoever dies.
     let _ = prctl::set_pdeathsig(None);
     let mut stdout = io::stdout().lock();
+    let refuse = |stdout: &mut dyn Write, why: &str| {
+        let why = format!("nothing is kept of job {job}: its agent is not there ({why})");
+        let refused = Up::Refused { status: status::LAUNCHER, why };
+        let _ = stdout.write_all(&[hello().encode(), refused.encode()].concat());
+        let _ = stdout.flush();
+        0
+    };
     let agent = match connect(job, host, TAKE) {
         Ok(agent) => agent,
-        Err(error) => {
-            let why = format!("nothing is kept of job {job}: its agent is not there ({error})");
-            let refused = Up::Refused { status: status::LAUNCHER, why };
-            let _ = stdout.write_all(&[hello().encode(), refused.encode()].concat());
-            return 0;
-        }
+        Err(error) => return refuse(&mut stdout, &error.to_string()),
     };
+    let mut passed = 0;
     let joined = agent.try_clone().and_then(|to| {
         thread::Builder::new().name("down".to_owned()).spawn(move || {
-            let _ = copy(&mut io::stdin().lock(), &mut &to);
+            let _ = copy(&mut io::stdin().lock(), &mut &to, &mut 0);
             let _ = to.shutdown(Shutdown::Both);
         })?;
-        copy(&mut &agent, &mut stdout)
+        copy(&mut &agent, &mut stdout, &mut passed)
     });
     let _ = agent.shutdown(Shutdown::Both);
+    if passed == 0 {
+        return refuse(&mut stdout, "it has ended");
+    }
     if joined.is_ok() { 0 } else { status::LAUNCHER }
 }
 
-/// Copies what comes, as it comes.
-fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+/// Copies what comes, as it comes, and counts it.
+fn copy(from: &mut impl Read, to: &mut impl Write, passed: &mut u64) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match from.read(&mut buffer) {
@@ -73,6 +79,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
             Ok(length) => {
                 to.write_all(&buffer[..length])?;
                 to.flush()?;
+                *passed += length as u64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -181,7 +188,7 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         let passing = thread::spawn(move || {
             let mut all = Vec::new();
-            copy(&mut &other, &mut all).map(|()| all)
+            copy(&mut &other, &mut all, &mut 0).map(|()| all)
         });
         (&one).write_all(b"some").unwrap();
         (&one).write_all(&vec![7; 200_000]).unwrap();

@@ -25,8 +25,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -174,11 +173,10 @@ impl Succession {
         self.agent = agent.unwrap_or(self.agent);
         let failed = |error: io::Error| format!("going on with job {}: {error}", self.job);
         // It has no name, and goes with the process that reads it.
-        let mut file =
-            File::from(memfd_create(c"scash-job", MFdFlags::empty()).map_err(|e| failed(e.into()))?);
-        file.write_all(&self.encode()).map_err(failed)?;
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Err(failed(self.command.take_over(path.as_ref())))
+        let file = memfd_create(c"scash-job", MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?;
+        let mut file = File::from(file);
+        file.write_all(&self.encode()).and_then(|()| file.rewind()).map_err(failed)?;
+        Err(failed(self.command.take_over(file)))
     }
 
     /// How many ranks the job has, and its hosts.

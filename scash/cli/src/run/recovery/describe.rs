@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 pub(super) const JOB: &str = "job.json";
 /// The hidden option by which the command that is started again learns what it does.
 const RESUME: &str = "--resume";
-/// The one by which it learns of agents that have lost their launcher.
+/// The one by which it learns that agents have lost their launcher.
 const TAKE_OVER: &str = "--take-over";
 
 /// Text, or bytes that are none.
@@ -122,28 +122,28 @@ impl Description {
     }
 
     /// The command, to be executed here with an option more.
-    fn again(&self, option: &str, value: &OsStr) -> io::Result<Command> {
+    fn again(&self, option: &[&OsStr]) -> io::Result<Command> {
         let there = self.directory.get();
         std::env::set_current_dir(there)
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", there.display())))?;
         let mut command = Command::new(std::env::current_exe()?);
         let what = if self.launcher.is_none() { "run" } else { "rank" };
-        command.arg0("scash").arg(what).arg(option).arg(value);
+        command.arg0("scash").arg(what).args(option);
         command.args(self.arguments.iter().map(Words::get));
         Ok(command)
     }
 
-    /// The command, in the place of this process, but that it takes over what agents keep whom that file
-    /// names.
-    pub(in crate::run) fn take_over(&self, file: &OsStr) -> io::Error {
-        let command = self.again(TAKE_OVER, file);
+    /// The command, in the place of this process, but that it goes on with the job which it reads from this
+    /// file. That is its standard input, which no rank of a job on several hosts reads.
+    pub(in crate::run) fn take_over(&self, file: File) -> io::Error {
+        let command = self.again(&[TAKE_OVER.as_ref()]);
         let of_environment = self.environment.iter().map(|(k, v)| (k.get(), v.get()));
-        command.map_or_else(|error| error, |mut command| command.envs(of_environment).exec())
+        command.map_or_else(|error| error, |mut command| command.envs(of_environment).stdin(file).exec())
     }
 
     /// The command, in the place of this process, but that it goes on from what is in the directory.
     fn exec(&self, directory: &Path) -> io::Result<Refusal> {
-        let mut command = self.again(RESUME, directory.as_os_str())?;
+        let mut command = self.again(&[RESUME.as_ref(), directory.as_os_str()])?;
         command.env_clear().envs(self.environment.iter().map(|(k, v)| (k.get(), v.get())));
         if self.launcher.is_some() {
             command.envs(std::env::vars_os().filter(|(name, _)| is_launchers(name)));
