@@ -169,6 +169,11 @@ impl Serving {
             Request::Atomic { .. } => SERVICE_HEAD + OPERATION,
             Request::Fence { .. } | Request::Rouse { .. } | Request::Goodbye => SERVICE_HEAD,
         };
+        // Who leaves says so whatever it still waits for.
+        let behind = said.get(length..).unwrap_or_default();
+        if Request::decode(behind)? == Some(Request::Goodbye) {
+            return Err(LossReason::Left);
+        }
         if self.filled > length || self.fencing && request != Request::Goodbye {
             return Err(LossReason::Broke("it sent a request before the reply to its last one".into()));
         }

@@ -207,6 +207,18 @@ fn a_fence_is_answered_when_it_is_told_to_be() {
 }
 
 #[test]
+fn who_leaves_while_it_waits_for_a_reply_has_left() {
+    let goodbye = Request::Goodbye.encode();
+    for request in [Request::Fence { position: 7 }.encode().to_vec(), get(0, &[(0, 3)]), get(200, &[(0, 3)])]
+    {
+        let all = [&request[..], &goodbye].concat();
+        assert_eq!(Server::new().ask(&all), Err(LossReason::Left), "{request:?}");
+        let twice = [&request[..], &request].concat();
+        assert!(matches!(Server::new().ask(&twice), Err(LossReason::Broke(_))), "{request:?}");
+    }
+}
+
+#[test]
 fn a_goodbye_and_a_hang_up_are_told_apart() {
     assert_eq!(Server::new().ask(&Request::Goodbye.encode()), Err(LossReason::Left));
     let mut server = Server::new();
