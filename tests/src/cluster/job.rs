@@ -269,6 +269,12 @@ fn threads(process: &str) -> Vec<String> {
     entries.filter_map(|entry| entry.ok()).map(describe).collect()
 }
 
+/// The children of a process with one thread.
+pub(crate) fn children(pid: i32) -> Vec<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
 /// Files of scash in the directory of shared memory. (There are none: ranks share files without names.)
 fn shared_files() -> BTreeSet<OsString> {
     let Ok(entries) = std::fs::read_dir("/dev/shm") else { return BTreeSet::new() };

@@ -1,7 +1,7 @@
 //! Jobs on several hosts whose launcher is lost, and those who go on with them.
 
 use super::built::built;
-use super::job::{MARK, new_mark};
+use super::job::{MARK, children, new_mark};
 use super::{Ended, Hosts, run};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -101,17 +101,6 @@ fn lose(mut front: Child, out: &Path, err: &Path) -> (String, String) {
     signal(pid, libc::SIGKILL);
     front.wait().unwrap();
     (text(out), text(err))
-}
-
-/// The children of a process.
-fn children(pid: i32) -> Vec<i32> {
-    let entries = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok());
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let parent = |process: i32| -> Option<i32> {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-    };
-    numbers.filter(|process| parent(*process) == Some(pid)).collect()
 }
 
 /// Waits until `scash status` says these words on a host.

@@ -2,7 +2,7 @@
 //! lost.
 
 use super::plan::{Blow, Strike};
-use crate::cluster::{Hosts, is_interrupted};
+use crate::cluster::{Hosts, children, is_interrupted};
 use crate::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -193,9 +193,4 @@ fn rank_of(pid: i32) -> Option<u32> {
 /// The process that the command has started to launch ranks.
 fn launcher(front: i32) -> Option<i32> {
     children(front).into_iter().min()
-}
-
-fn children(pid: i32) -> Vec<i32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }

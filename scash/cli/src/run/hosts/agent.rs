@@ -196,7 +196,7 @@ impl Agent {
     fn timeout(&self) -> EpollTimeout {
         let beat = self.next_beat.saturating_duration_since(Instant::now());
         let line = self.work.as_ref().and_then(|work| work.host_relay.timeout());
-        let due = [line, self.wait()].into_iter().flatten().fold(beat, Duration::min);
+        let due = [line, self.time_left()].into_iter().flatten().fold(beat, Duration::min);
         // The kernel counts milliseconds; a fraction more is not too early.
         EpollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
     }

@@ -121,24 +121,14 @@ impl AgentLink {
         fcntl(&to, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
             .map_err(|error| format!("preparing a pipe: {error}"))?;
         Ok(AgentLink {
-            name: name.to_owned(),
             command: shown,
             stage: AgentStage::Calling,
             ranks: if let CallReason::First(ranks) = call { ranks } else { BTreeSet::new() },
-            cut_off: None,
-            out_of_memory: false,
-            heard: Instant::now(),
-            ready_by: None,
-            failure: None,
-            probe: None,
-            was_probed: false,
             child: Pid::from_raw(pid),
             exit: None,
             to: Some(to.into()),
             from: Some(OwnedFd::from(from).into()),
-            cutter: Cutter::new(FROM_AGENT),
-            queue: SecretBytes::default(),
-            program: None,
+            ..AgentLink::absent(name)
         })
     }
 

@@ -14,7 +14,7 @@ pub(super) const WINDOW: usize = 256 << 10;
 /// The way to the launcher.
 #[derive(Debug)]
 pub(super) struct Uplink {
-    way: Mutex<Way>,
+    launcher: Mutex<LauncherPipe>,
     /// There is one for output again.
     changed: Condvar,
     /// One a stream.
@@ -22,7 +22,7 @@ pub(super) struct Uplink {
 }
 
 #[derive(Debug)]
-struct Way {
+struct LauncherPipe {
     /// `None`: the launcher is gone, and another one may come.
     pipe: Option<File>,
     /// Whether the launcher takes output.
@@ -56,38 +56,38 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Uplink {
     pub(super) fn new(pipe: File) -> Arc<Uplink> {
         let room = || StreamCredit { bytes: Mutex::new(Some(WINDOW)), changed: Condvar::new() };
-        let way = Way { pipe: Some(pipe), is_open: true, kept: None };
-        Arc::new(Uplink { way: Mutex::new(way), changed: Condvar::new(), rooms: [room(), room()] })
+        let launcher = LauncherPipe { pipe: Some(pipe), is_open: true, kept: None };
+        Arc::new(Uplink { launcher: Mutex::new(launcher), changed: Condvar::new(), rooms: [room(), room()] })
     }
 
     /// From now on the end of the launcher is not the end: output of so many ranks waits for the next one.
     pub(super) fn keep(&self, ranks: usize) {
         let sent = Sent { lengths: vec![[0; 2]; ranks], unprinted: Default::default() };
-        lock(&self.way).kept = Some(sent);
+        lock(&self.launcher).kept = Some(sent);
     }
 
     /// Sends a frame. Waits while the launcher does not read, which it always does. Without a launcher it is
     /// of no use.
     pub(super) fn send(&self, up: &Up) -> io::Result<()> {
-        lock(&self.way).pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()))
+        lock(&self.launcher).pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()))
     }
 
     /// The launcher is gone.
     pub(super) fn cut(&self) {
-        let mut way = lock(&self.way);
-        (way.pipe, way.is_open) = (None, false);
+        let mut launcher = lock(&self.launcher);
+        (launcher.pipe, launcher.is_open) = (None, false);
     }
 
     /// There is another launcher, which does not take output yet.
     pub(super) fn connect(&self, pipe: File) {
-        lock(&self.way).pipe = Some(pipe);
+        lock(&self.launcher).pipe = Some(pipe);
     }
 
     /// The other launcher takes output: that which the one before has perhaps not printed is sent once more.
     pub(super) fn open(&self) -> io::Result<()> {
-        let mut way = lock(&self.way);
-        way.is_open = true;
-        let Way { pipe: Some(pipe), kept: Some(Sent { unprinted, .. }), .. } = &mut *way else {
+        let mut launcher = lock(&self.launcher);
+        launcher.is_open = true;
+        let LauncherPipe { pipe: Some(pipe), kept: Some(Sent { unprinted, .. }), .. } = &mut *launcher else {
             return Ok(());
         };
         for (stream, pieces) in Stream::BOTH.into_iter().zip(unprinted) {
@@ -102,8 +102,8 @@ impl Uplink {
 
     /// Ranks that have printed here, and how much of that is out.
     pub(super) fn printed(&self) -> Vec<(u32, Lengths)> {
-        let way = lock(&self.way);
-        let Some(Sent { lengths, unprinted }) = &way.kept else { return Vec::new() };
+        let launcher = lock(&self.launcher);
+        let Some(Sent { lengths, unprinted }) = &launcher.kept else { return Vec::new() };
         let mut printed = lengths.clone();
         for (stream, (rank, bytes)) in
             (0..).zip(unprinted).flat_map(|(i, all)| all.iter().map(move |p| (i, p)))
@@ -116,7 +116,7 @@ impl Uplink {
 
     /// So much of what these ranks have printed was sent by others.
     pub(super) fn skip(&self, ranks: &[(usize, Lengths)]) {
-        if let Some(Sent { lengths, .. }) = &mut lock(&self.way).kept {
+        if let Some(Sent { lengths, .. }) = &mut lock(&self.launcher).kept {
             for (rank, length) in ranks {
                 if let Some(sent) = lengths.get_mut(*rank) {
                     *sent = *length;
@@ -127,11 +127,11 @@ impl Uplink {
 
     /// Sends what a rank has printed.
     fn send_output(&self, stream: Stream, rank: u32, bytes: &[u8]) -> io::Result<()> {
-        let mut way = lock(&self.way);
-        while !way.is_open {
-            way = self.changed.wait(way).unwrap_or_else(PoisonError::into_inner);
+        let mut launcher = lock(&self.launcher);
+        while !launcher.is_open {
+            launcher = self.changed.wait(launcher).unwrap_or_else(PoisonError::into_inner);
         }
-        let Way { pipe, kept, .. } = &mut *way;
+        let LauncherPipe { pipe, kept, .. } = &mut *launcher;
         let up = Up::Output { stream, rank, bytes: bytes.to_vec() };
         let sent = pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()));
         let (Some(Sent { lengths, unprinted }), index) = (kept, stream as usize - 1) else { return sent };
@@ -145,7 +145,7 @@ impl Uplink {
 
     /// So many bytes of a stream are out: those of its oldest piece.
     pub(super) fn taken(&self, stream: Stream, bytes: u32) {
-        if let Some(Sent { unprinted, .. }) = &mut lock(&self.way).kept {
+        if let Some(Sent { unprinted, .. }) = &mut lock(&self.launcher).kept {
             unprinted[stream as usize - 1].pop_front();
         }
         let room = self.room(stream);

@@ -57,7 +57,7 @@ impl Agent {
     }
 
     /// How long an orphan waits yet.
-    pub(super) fn wait(&self) -> Option<Duration> {
+    pub(super) fn time_left(&self) -> Option<Duration> {
         Some(self.orphan.as_ref()?.until?.saturating_duration_since(Instant::now()))
     }
 
@@ -91,7 +91,7 @@ impl Agent {
 
     /// An orphan that was not found in time ends.
     pub(super) fn look_at_the_clock(&mut self) {
-        self.over |= self.wait().is_some_and(|left| left.is_zero());
+        self.over |= self.time_left().is_some_and(|left| left.is_zero());
     }
 
     /// Answers who has connected.
@@ -110,7 +110,7 @@ impl Agent {
 
     fn say_what_this_is(&self, stream: &mut UnixStream) {
         let (Some(orphan), Some(work)) = (&self.orphan, &self.work) else { return };
-        let left = self.wait().map(|left| left.as_secs());
+        let left = self.time_left().map(|left| left.as_secs());
         let found = Found { succession: orphan.succession.clone(), host: work.host, left };
         // Who asks may have gone.
         let _ = stream.write_all(&serde_json::to_vec(&found).unwrap_or_default());

@@ -69,9 +69,9 @@ impl Job<'_> {
         if accusations.deadline().is_none_or(|deadline| Instant::now() < deadline) {
             return;
         }
-        let Accusations { links, first } = std::mem::take(accusations);
-        let worst = Accusations { links, first: None }.worst(&self.layout);
-        let (Some(host), Some((Accusation { why, .. }, _))) = (worst, first) else { return };
+        let accusations = std::mem::take(accusations);
+        let worst = accusations.worst(&self.layout);
+        let (Some(host), Some((Accusation { why, .. }, _))) = (worst, accusations.first) else { return };
         let Some(Survival { returns, rule, .. }) = &mut self.survival else { return };
         returns.leave_out(host);
         let then = if rule.count > 0 {
