@@ -5,13 +5,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, HostsJob, run, run_beside};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, run};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const THREE: &str = "10.77.0.1,10.77.0.2:2,10.77.0.3";
 /// Where the launcher is.
 const HERE: &str = "10.77.0.1";
-const LAPLACE: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check", "--json"];
 
 fn replicas(job: HostsJob) -> HostsJob {
     job.options("--replicas 1 --checkpoint every=20 --restarts 1000")
@@ -32,21 +32,19 @@ fn wait_for(job: &HostsJob, front: i32, words: &str) {
     }
 }
 
-/// Runs LAPLACE, does something to it from its first checkpoint on, and checks the result.
-fn laplace(job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
-    let ended = run_beside(job.command_on(HERE, &built("laplace"), &LAPLACE), |front| {
+/// Runs a job through what is done to it from its first checkpoint on, and checks the result.
+fn run_through(hosts: &Hosts, job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
+    hosts.run_through(job.until_on(HERE, Path::new(env!("CARGO_BIN_EXE_until"))), |front| {
         wait_for(job, front, "copies of each checkpoint: 1, whole\n");
         act(front);
-    });
-    ended.is_right();
-    ended
+    })
 }
 
 #[test]
 fn a_host_that_is_cut_off_is_missed_soon_and_taken_in_when_it_is_plugged_in_again() {
     let Some(hosts) = Hosts::new(3) else { return };
     let job = replicas(hosts.job(THREE));
-    let ended = laplace(&job, |front| {
+    let ended = run_through(&hosts, &job, |front| {
         hosts.cut(2);
         wait_for(&job, front, "host 10.77.0.2 is lost");
         wait_for(&job, front, "copies of each checkpoint: 1, whole\n");
@@ -65,7 +63,7 @@ fn a_host_that_is_cut_off_is_missed_soon_and_taken_in_when_it_is_plugged_in_agai
 fn a_host_whose_agent_and_ranks_are_stopped_for_a_while_is_not_missed() {
     let Some(hosts) = Hosts::new(3) else { return };
     let job = replicas(hosts.job(THREE)).options("--heartbeat 50ms");
-    let ended = laplace(&job, |_| {
+    let ended = run_through(&hosts, &job, |_| {
         let all = hosts.processes(3);
         let signal = |signal| {
             for process in &all {
@@ -83,7 +81,7 @@ fn a_host_whose_agent_and_ranks_are_stopped_for_a_while_is_not_missed() {
 fn a_host_whose_ranks_others_cannot_reach_is_left_out_though_its_agent_answers() {
     let Some(hosts) = Hosts::new(3) else { return };
     let job = replicas(hosts.job(THREE));
-    let ended = laplace(&job, |front| {
+    let ended = run_through(&hosts, &job, |front| {
         // Host 3 has most cut links with one, as it has fewest ranks.
         hosts.part(2, 3);
         wait_for(&job, front, "host 10.77.0.3 is lost");
@@ -106,7 +104,7 @@ fn a_host_whose_ranks_others_cannot_reach_is_left_out_though_its_agent_answers()
 fn without_heartbeats_a_host_that_is_cut_off_is_missed_by_its_ranks_or_after_a_while() {
     let Some(hosts) = Hosts::new(3) else { return };
     let job = replicas(hosts.job(THREE)).options("--heartbeat off");
-    let ended = laplace(&job, |_| {
+    let ended = run_through(&hosts, &job, |_| {
         hosts.cut(2);
         std::thread::sleep(Duration::from_millis(1000));
         hosts.plug_in(2);

@@ -5,6 +5,7 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, scash, wait_for_status};
+use std::path::Path;
 use std::time::Duration;
 
 /// Two hosts of two ranks each, and one for those of a host that is lost.
@@ -61,14 +62,17 @@ fn spare_hosts_without_replicas_are_refused() {
     ended.failed(2, &["a host is named as spare: that needs --replicas"]);
 }
 
-const LONGER: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check", "--json"];
+fn until() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_until"))
+}
+
 const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
 
 #[test]
 fn ranks_move_where_the_user_wants_them_and_a_drained_host_is_not_missed() {
     let Some(hosts) = Hosts::new(2) else { return };
     let job = replicas(hosts.job(TWO), 1);
-    let ended = run_beside(job.command(&built("laplace"), &LONGER), |front| {
+    let ended = hosts.run_through(job.until(until()), |front| {
         let number = front.to_string();
         wait_for_status(front, "last checkpoint: epoch ");
         wait_for_status(front, "copies of each checkpoint: 1, whole\n");
@@ -84,7 +88,6 @@ fn ranks_move_where_the_user_wants_them_and_a_drained_host_is_not_missed() {
         hosts.kill(2);
         wait_for_status(front, "host 10.77.0.2 is lost");
     });
-    ended.is_right();
     let news =
         ["rank 2 moves to host 10.77.0.1; all 4 ranks go on from barrier ", "rank 0 moves to host 10.77.0.2"];
     ended.said(&news);
@@ -113,13 +116,12 @@ fn what_cannot_be_moved_is_refused_with_the_reason() {
         ),
     ] {
         let job = hosts.job(TWO).options(options);
-        let ended = run_beside(job.command(&built("laplace"), &LONGER), |front| {
+        hosts.run_through(job.until(until()), |front| {
             wait_for_status(front, "host 10.77.0.2 is there; ranks 2, 3");
             for ([what, rank, host], why) in refusals {
                 scash(&[what, &front.to_string(), rank, host]).failed(1, &[why]);
             }
         });
-        ended.is_right();
     }
     scash(&["status", "1"]).failed(1, &["there is no job 1 of yours on this machine"]);
 }

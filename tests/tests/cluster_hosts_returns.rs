@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, scash, wait_for_status};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, scash, wait_for_status};
+use std::path::Path;
 use std::time::Duration;
 
 /// Two hosts of two ranks each.
 const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
-const LAPLACE: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check", "--json"];
 
 /// What the last host of [`TWO`] is when it has its ranks.
 const AT_HOME: &str = "host 10.77.0.2 is there; ranks 2, 3";
@@ -18,26 +17,28 @@ fn replicas(job: HostsJob) -> HostsJob {
     job.options("--replicas 1 --checkpoint every=20")
 }
 
-/// Runs a job, does something to it from its first checkpoint on, and checks that the result is bitwise that
-/// of the sequential program.
-fn run(job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
-    let ended = run_beside(job.command(&built("laplace"), &LAPLACE), |front| {
+/// Runs a job through what is done to it from its first checkpoint on, and checks the result.
+fn run(hosts: &Hosts, job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
+    hosts.run_through(job.until(until()), |front| {
         wait_for_status(front, "copies of each checkpoint: 1, whole\n");
         act(front);
-    });
-    ended.is_right();
-    ended
+    })
+}
+
+fn until() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_until"))
 }
 
 #[test]
 fn a_host_that_is_back_gets_its_ranks_back_and_can_stand_in_for_the_others() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let ended = run(&replicas(hosts.job(TWO)), |front| {
+    let ended = run(&hosts, &replicas(hosts.job(TWO)), |front| {
         hosts.kill(2);
         wait_for_status(front, "copies of each checkpoint: 0 of 1");
         wait_for_status(front, AT_HOME);
         wait_for_status(front, "copies of each checkpoint: 1, whole\n");
         hosts.kill(1);
+        wait_for_status(front, "copies of each checkpoint: 0 of 1");
         wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1");
     });
     let news =
@@ -48,7 +49,7 @@ fn a_host_that_is_back_gets_its_ranks_back_and_can_stand_in_for_the_others() {
 #[test]
 fn ranks_wait_for_their_host_if_the_user_wants_that() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let ended = run(&replicas(hosts.job(TWO)).options("--on-loss wait"), |front| {
+    let ended = run(&hosts, &replicas(hosts.job(TWO)).options("--on-loss wait"), |front| {
         hosts.kill(2);
         wait_for_status(front, "host 10.77.0.2 is lost");
         wait_for_status(front, AT_HOME);
@@ -64,7 +65,7 @@ fn ranks_wait_for_their_host_if_the_user_wants_that() {
 #[test]
 fn ranks_wait_for_their_host_no_longer_than_the_user_wants() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let ended = run(&replicas(hosts.job(TWO)).options("--on-loss wait --wait-for 300ms"), |front| {
+    let ended = run(&hosts, &replicas(hosts.job(TWO)).options("--on-loss wait --wait-for 300ms"), |front| {
         hosts.kill(2);
         wait_for_status(front, "copies of each checkpoint: 0 of 1");
         wait_for_status(front, AT_HOME);
@@ -80,7 +81,7 @@ fn a_host_that_does_not_come_back_is_called_again_and_the_job_goes_on_without() 
     let Some(hosts) = Hosts::new(2) else { return };
     let once = hosts.file("called");
     let words = format!("[ -e {once} ] && exit 7\n: > {once}", once = once.display());
-    let ended = run(&replicas(hosts.job_where(TWO, 2, &words)), |front| {
+    let ended = run(&hosts, &replicas(hosts.job_where(TWO, 2, &words)), |front| {
         hosts.kill(2);
         wait_for_status(front, "host 10.77.0.2 is lost; it is called again in");
         wait_for_status(front, "exited with status 7");
@@ -96,7 +97,7 @@ fn a_host_that_does_not_come_back_is_called_again_and_the_job_goes_on_without() 
 #[test]
 fn a_lost_host_is_taken_in_when_the_user_wants_that_and_is_not_called_before() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let ended = run(&replicas(hosts.job(TWO)).options("--no-rejoin"), |front| {
+    let ended = run(&hosts, &replicas(hosts.job(TWO)).options("--no-rejoin"), |front| {
         hosts.kill(2);
         wait_for_status(front, "host 10.77.0.2 is lost\n");
         std::thread::sleep(Duration::from_millis(1500));
@@ -127,10 +128,9 @@ fn a_host_may_be_lost_again_at_any_instant_of_its_return_and_another_one_too() {
     for (round, other) in [(0, 3), (3, 1)] {
         let job = hosts.job("10.77.0.1:2,10.77.0.2,10.77.0.3");
         let job = job.options("--replicas 2 --checkpoint every=20 --no-rejoin --restarts 1000");
-        let ended = run_beside(job.command(&built("laplace"), &LAPLACE), |front| {
+        hosts.run_through(job.until(until()), |front| {
             wait_for_status(front, "copies of each checkpoint: 2, whole\n");
             lose_at_its_return(&hosts, front, (0..6).map(|pause| 9 * pause + round), other);
         });
-        ended.is_right();
     }
 }

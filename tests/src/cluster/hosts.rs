@@ -10,6 +10,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// The file that ends the program `until`.
+const END: &str = "end";
+
 /// Some hosts. They are gone when this is dropped, by a panic too.
 #[derive(Debug)]
 pub struct Hosts {
@@ -39,6 +42,23 @@ impl Hosts {
     /// A file of these hosts' directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Has jobs of the program `until` come to their end.
+    pub fn let_end(&self) {
+        std::fs::write(self.file(END), "").unwrap();
+    }
+
+    /// Runs a job of the program `until` ([`HostsJob::until`]) through all that `act` does to it by its process
+    /// number, and checks its result.
+    pub fn run_through(&self, until: Command, act: impl FnOnce(i32)) -> Ended {
+        let _ = std::fs::remove_file(self.file(END));
+        let ended = run_beside(until, |front| {
+            act(front);
+            self.let_end();
+        });
+        ended.is_right();
+        ended
     }
 
     /// Unplugs a host: what it sends goes nowhere, and nothing reaches it.
@@ -153,6 +173,20 @@ impl HostsJob {
     /// Runs a program to the job's end.
     pub fn run(&self, program: &Path, arguments: &[&str]) -> Ended {
         run(self.command(program, arguments))
+    }
+
+    /// The command that starts the program `until`, which goes on until [`Hosts::let_end`].
+    pub fn until(&self, program: &Path) -> Command {
+        self.command(program, &[&self.end().to_string_lossy()])
+    }
+
+    /// As [`until`](Self::until), for a launcher that is on a host of this name itself.
+    pub fn until_on(&self, host: &str, program: &Path) -> Command {
+        self.command_on(host, program, &[&self.end().to_string_lossy()])
+    }
+
+    fn end(&self) -> PathBuf {
+        self.rsh.with_file_name(END)
     }
 
     /// Runs a script of the shell as the ranks' program.

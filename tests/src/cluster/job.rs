@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -173,7 +174,14 @@ pub fn observe(mut command: Command, limit: Duration, act: impl FnOnce(i32)) -> 
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let (out, err) = (reader(child.stdout.take().unwrap()), reader(child.stderr.take().unwrap()));
-    act(i32::try_from(child.id()).unwrap());
+    let text = |reader: JoinHandle<Vec<u8>>| String::from_utf8_lossy(&reader.join().unwrap()).into_owned();
+    let pid = i32::try_from(child.id()).unwrap();
+    if let Err(why) = catch_unwind(AssertUnwindSafe(|| act(pid))) {
+        end_group(&mut child);
+        processes_left(&mark);
+        eprintln!("{what}\nstdout:\n{}\nstderr:\n{}", text(out), text(err));
+        resume_unwind(why);
+    }
     let status = wait(&mut child, limit);
     let mut hanging = Vec::new();
     if status.is_none() {
@@ -181,7 +189,6 @@ pub fn observe(mut command: Command, limit: Duration, act: impl FnOnce(i32)) -> 
         end_group(&mut child);
     }
     let left = processes_left(&mark);
-    let text = |reader: JoinHandle<Vec<u8>>| String::from_utf8_lossy(&reader.join().unwrap()).into_owned();
     let (out, err) = (text(out), text(err));
     let status = status.map_or(-1, |s| s.code().unwrap_or_else(|| 128 + s.signal().unwrap()));
     let files = shared_files().difference(&before).cloned().collect();
