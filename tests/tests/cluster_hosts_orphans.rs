@@ -77,22 +77,35 @@ fn a_launcher_is_lost_at_any_instant_also_while_ranks_come_back_and_so_is_the_ne
     let Some(hosts) = Hosts::new(2) else { return };
     let job =
         replicas(hosts.job(TWO)).option("--inject", "kill rank 3 at barrier with probability 0.001 seed 5");
-    for milliseconds in [0, 20, 200] {
+    for milliseconds in [0, 10, 20, 30, 40, 60, 80, 200] {
+        let _ = std::fs::remove_file(hosts.file("end"));
         let pause = || std::thread::sleep(Duration::from_millis(milliseconds));
-        let orphan = Orphan::of(&hosts, job.command(&built("laplace"), &LAPLACE), |front| {
+        let until = job.until(Path::new(env!("CARGO_BIN_EXE_until")));
+        let orphan = Orphan::of(&hosts, until, |front| {
             wait_for_status(front, WHOLE);
             pause();
         });
         let command = orphan.resume(None, &["--host", TWO_NAMES]);
-        let orphan = orphan.is_lost_again(&hosts, command, |_| {
-            std::thread::sleep(Duration::from_millis(30));
-            pause();
-        });
-        orphan.ends(TWO_NAMES).is_right();
+        let orphan = orphan.is_lost_again(&hosts, command, |_| pause());
+        orphan.ends_when(&hosts, TWO_NAMES, WHOLE).is_right();
     }
 }
 
 const TWO_NAMES: &str = "10.77.0.1,10.77.0.2";
+
+#[test]
+fn ranks_of_a_lost_host_go_back_to_it_under_the_next_launcher_too() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let until = replicas(hosts.job(TWO)).until(Path::new(env!("CARGO_BIN_EXE_until")));
+    let orphan = Orphan::of(&hosts, until, |front| {
+        wait_for_status(front, WHOLE);
+        hosts.kill(2);
+        wait_for_status(front, "copies of each checkpoint: 0 of 1");
+    });
+    let ended = orphan.ends_when(&hosts, "10.77.0.1", "host 10.77.0.2 is there; ranks 2, 3");
+    ended.is_right();
+    ended.said(&["rank 2 comes back on host 10.77.0.1", "host 10.77.0.2 is back"]);
+}
 
 #[test]
 fn what_ranks_have_printed_is_neither_lost_nor_said_twice_if_launchers_had_the_time_to_print_it() {

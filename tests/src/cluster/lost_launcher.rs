@@ -2,7 +2,7 @@
 
 use super::built::built;
 use super::job::{MARK, children, new_mark};
-use super::{Ended, Hosts, run};
+use super::{Ended, Hosts, run, run_beside, wait_for_status};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,6 +61,17 @@ impl Orphan {
     /// Goes on with the job by that command, to its end. Returns what all its launchers have printed.
     pub fn ends_by(self, command: Command) -> Ended {
         let ended = run(command);
+        Ended { out: self.out + &ended.out, err: self.err + &ended.err, ..ended }
+    }
+
+    /// As [`ends`](Self::ends), for a program that ends when it is let end ([`Hosts::let_end`]): it is let when
+    /// `scash status` says these words.
+    pub fn ends_when(self, hosts: &Hosts, first: &str, words: &str) -> Ended {
+        let command = self.resume(None, &["--host", first]);
+        let ended = run_beside(command, |front| {
+            wait_for_status(front, words);
+            hosts.let_end();
+        });
         Ended { out: self.out + &ended.out, err: self.err + &ended.err, ..ended }
     }
 

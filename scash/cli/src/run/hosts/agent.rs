@@ -91,6 +91,8 @@ struct Agent {
     next_beat: Instant,
     /// If the job outlives its launcher.
     orphan: Option<Orphan>,
+    /// Whether what was sent last has come to nobody.
+    is_unheard: bool,
     over: bool,
 }
 
@@ -113,6 +115,7 @@ impl Agent {
             heard: Instant::now(),
             next_beat: Instant::now() + BEAT,
             orphan: None,
+            is_unheard: false,
             over: false,
         };
         agent.launcher.iter().try_for_each(|launcher| agent.watch(launcher, LAUNCHER))?;
@@ -129,13 +132,21 @@ impl Agent {
             .map_err(failed("watching a descriptor (scash agent is run by scash run, through pipes)"))
     }
 
-    /// Sends a frame. A launcher that is gone is the end, or another one is waited for.
+    /// Sends a frame. That the launcher is gone is noticed at the end of the step, whatever the agent is at.
     fn send(&mut self, up: &Up) -> Result<(), Refusal> {
-        match self.uplink.send(up) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.lose_launcher(),
-            sent => sent.map_err(|error| trouble(&error))?,
+        self.sent(self.uplink.send(up)).map_err(|error| trouble(&error))
+    }
+
+    /// Takes note of a launcher that is gone: what is sent to it goes nowhere from now on.
+    fn sent(&mut self, sent: io::Result<()>) -> io::Result<()> {
+        match sent {
+            Err(error) if is_gone(&error) => {
+                self.uplink.cut();
+                self.is_unheard = true;
+                Ok(())
+            }
+            sent => sent,
         }
-        Ok(())
     }
 
     fn goes_on(&self) -> bool {
@@ -169,7 +180,11 @@ impl Agent {
             }
         }
         self.report()?;
-        self.beat()
+        self.beat()?;
+        if self.is_unheard && !self.over {
+            self.lose_launcher();
+        }
+        Ok(())
     }
 
     /// Tells the launcher now and then that this agent is there, and looks whether the launcher is.
@@ -401,6 +416,11 @@ impl Agent {
             }
         }
     }
+}
+
+/// Whether that says that nobody is at the other end of a pipe, or of a socket whose last bytes nobody has read.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// Where both streams go.

@@ -76,7 +76,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -128,6 +128,8 @@ pub(super) struct Keeping {
     pub(super) base: Base,
     /// Where all ranks ran then.
     pub(super) layout: Layout,
+    /// Ranks that others had adopted, and the host of each.
+    pub(super) adopted: Vec<(u32, u32)>,
     /// Ranks that have printed here, and how much of that is out.
     pub(super) printed: Vec<(u32, Lengths)>,
 }
@@ -174,6 +176,8 @@ pub(super) struct Again {
     pub(super) secret: Secret,
     /// Where they run now.
     pub(super) layout: Layout,
+    /// Those that do not run on their own hosts, which were lost, and the host of each: for the next launcher.
+    pub(super) adopted: Vec<(u32, u32)>,
 }
 
 /// The greeting of this version's agent.
@@ -279,10 +283,10 @@ impl Down {
             Down::Program(bytes) => Frame::new(8).rest(bytes),
             Down::Recall => Frame::new(9),
             Down::Rewind(all) => Frame::new(10).rewound(all),
-            Down::Again(Again { base, ago, secret, layout }) => {
+            Down::Again(Again { base, ago, secret, layout, adopted }) => {
                 let nanos = |ago: Duration| u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
                 let frame = Frame::new(11).base(*base).long(nanos(ago[0])).long(nanos(ago[1]));
-                frame.number(layout.size()).bytes(&layout.encode()).secret(secret)
+                frame.layout(layout).adopted(adopted).secret(secret)
             }
             Down::Commit(epoch) => Frame::new(12).long(epoch.0),
             Down::Finish => Frame::new(13),
@@ -316,9 +320,9 @@ impl Down {
             11 => {
                 let base = fields.base()?;
                 let ago = [Duration::from_nanos(fields.long()?), Duration::from_nanos(fields.long()?)];
-                let size = fields.number()?;
-                let layout = Layout::decode(fields.bytes()?, size)?;
-                Down::Again(Again { base, ago, layout, secret: fields.secret()? })
+                let layout = fields.layout()?;
+                let adopted = fields.adopted(&layout)?;
+                Down::Again(Again { base, ago, layout, adopted, secret: fields.secret()? })
             }
             12 => Down::Commit(Epoch(fields.long()?)),
             13 => Down::Finish,

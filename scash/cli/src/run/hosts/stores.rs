@@ -38,9 +38,21 @@ impl Frame {
         })
     }
 
-    /// Base, number of ranks, where they ran, how many have printed, and each with its number and lengths.
-    pub(super) fn keeping(self, Keeping { base, layout, printed }: &Keeping) -> Frame {
-        let frame = self.base(*base).number(layout.size()).bytes(&layout.encode()).length(printed.len());
+    /// How many ranks there are, and where they run.
+    pub(super) fn layout(self, layout: &Layout) -> Frame {
+        self.number(layout.size()).bytes(&layout.encode())
+    }
+
+    /// How many there are, and each: its rank and its host.
+    pub(super) fn adopted(self, adopted: &[(u32, u32)]) -> Frame {
+        adopted
+            .iter()
+            .fold(self.length(adopted.len()), |frame, (rank, host)| frame.number(*rank).number(*host))
+    }
+
+    /// Base, where ranks ran, which were adopted, how many have printed, and each with its number and lengths.
+    pub(super) fn keeping(self, Keeping { base, layout, adopted, printed }: &Keeping) -> Frame {
+        let frame = self.base(*base).layout(layout).adopted(adopted).length(printed.len());
         let rank =
             |frame: Frame, (rank, [out, err]): &(u32, Lengths)| frame.number(*rank).long(*out).long(*err);
         printed.iter().fold(frame, rank)
@@ -94,9 +106,29 @@ impl Fields<'_> {
         Ok(all)
     }
 
+    pub(super) fn layout(&mut self) -> Result<Layout, String> {
+        let size = self.number()?;
+        Layout::decode(self.bytes()?, size)
+    }
+
+    /// Of ranks and hosts that there are.
+    pub(super) fn adopted(&mut self, layout: &Layout) -> Result<Vec<(u32, u32)>, String> {
+        let length = self.number()?;
+        let mut adopted = Vec::new();
+        for _ in 0..length {
+            let (rank, host) = (self.number()?, self.number()?);
+            if rank >= layout.size() || host >= layout.hosts() {
+                return Err(format!("rank {rank} of host {host}"));
+            }
+            adopted.push((rank, host));
+        }
+        Ok(adopted)
+    }
+
     pub(super) fn keeping(&mut self) -> Result<Keeping, String> {
-        let (base, size) = (self.base()?, self.number()?);
-        let layout = Layout::decode(self.bytes()?, size)?;
+        let (base, layout) = (self.base()?, self.layout()?);
+        let adopted = self.adopted(&layout)?;
+        let size = layout.size();
         let length = self.number()?;
         let mut printed = Vec::new();
         for _ in 0..length {
@@ -104,7 +136,7 @@ impl Fields<'_> {
         }
         match printed.iter().find(|(rank, _)| *rank >= size) {
             Some((rank, _)) => Err(format!("rank {rank} of {size}")),
-            None => Ok(Keeping { base, layout, printed }),
+            None => Ok(Keeping { base, layout, adopted, printed }),
         }
     }
 }

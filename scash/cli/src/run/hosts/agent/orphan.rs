@@ -17,10 +17,11 @@ use crate::run::Refusal;
 use crate::run::hosts::SILENCE;
 use crate::run::hosts::frames::{Cutter, FROM_LAUNCHER, Keeping, Up, hello};
 use crate::run::hosts::succession::{self, Found, Rendezvous, Succession};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,13 @@ impl Orphan {
         let rendezvous = Rendezvous::open(&succession.job, host)?;
         Ok(Orphan { succession, rendezvous, until: None, must_tell: false })
     }
+}
+
+/// Whether nobody is at the other end.
+fn has_ended(launcher: &File) -> bool {
+    let mut all = [PollFd::new(launcher.as_fd(), PollFlags::empty())];
+    poll(&mut all, PollTimeout::ZERO).is_ok()
+        && all[0].revents().is_some_and(|events| events.contains(PollFlags::POLLHUP))
 }
 
 impl Agent {
@@ -63,6 +71,7 @@ impl Agent {
 
     /// The launcher is out of reach. That is the end, or another one is waited for.
     pub(super) fn lose_launcher(&mut self) {
+        self.is_unheard = false;
         let may_go_on = self.work.as_ref().is_some_and(|work| work.begun)
             && self.survival().is_some_and(|s| !s.is_finished);
         let (Some(orphan), true) = (&mut self.orphan, may_go_on) else {
@@ -118,6 +127,10 @@ impl Agent {
 
     /// Another launcher has connected.
     fn take_another(&mut self, mut stream: UnixStream) -> Result<(), Refusal> {
+        // Of what happened at once, this may be what is looked at first.
+        if self.launcher.as_ref().is_some_and(has_ended) {
+            self.lose_launcher();
+        }
         let silence = self.heard.elapsed();
         if self.launcher.is_some() && silence < SILENCE {
             let seconds = u32::try_from(silence.as_secs()).unwrap_or(u32::MAX);
@@ -143,7 +156,7 @@ impl Agent {
         let Some(survival) = work.survival.as_ref().filter(|survival| survival.phase == Phase::Ended) else {
             return Ok(());
         };
-        let (base, layout) = (survival.base, work.layout.clone());
+        let (base, layout, adopted) = (survival.base, work.layout.clone(), survival.adopted.clone());
         let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
         let Some(orphan) = self.orphan.as_mut().filter(|orphan| orphan.must_tell) else { return Ok(()) };
         orphan.must_tell = false;
@@ -151,7 +164,7 @@ impl Agent {
             self.send(&Up::Listens(address))?;
         }
         let printed = self.uplink.printed();
-        self.send(&Up::Keeps(Box::new(Keeping { base, layout, printed })))
+        self.send(&Up::Keeps(Box::new(Keeping { base, layout, adopted, printed })))
     }
 
     /// The other launcher has all that it needs, and is this agent's from now on.
@@ -159,6 +172,7 @@ impl Agent {
         if let Some(orphan) = &mut self.orphan {
             orphan.until = None;
         }
-        self.uplink.open().map_err(|error| trouble(&error))
+        let opened = self.uplink.open();
+        self.sent(opened).map_err(|error| trouble(&error))
     }
 }

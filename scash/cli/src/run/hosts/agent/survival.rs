@@ -26,6 +26,8 @@ pub(super) struct Survival {
     rule: CopyRule,
     /// What ranks were started from.
     pub(super) base: Base,
+    /// Those of them that were adopted then, and the host of each.
+    pub(super) adopted: Vec<(u32, u32)>,
     /// The newest epoch of which rank 0 has told.
     pub(super) told: Epoch,
     pub(super) phase: Phase,
@@ -45,7 +47,8 @@ impl Survival {
         recovery::withhold_descriptors();
         let kept = Kept::of_host(layout.size(), env, is_one)?;
         let (base, told) = (Base::default(), Epoch(0));
-        let mut survival = Survival { kept, rule, base, told, phase: Phase::Together, is_finished: false };
+        let (adopted, phase, is_finished) = (Vec::new(), Phase::Together, false);
+        let mut survival = Survival { kept, rule, base, adopted, told, phase, is_finished };
         survival.place(layout, host);
         Ok(survival)
     }

@@ -11,7 +11,7 @@
 
 use super::running_ranks::RunningRanks;
 use super::survival::{Phase, Survival};
-use super::{Agent, COMMITTED, LINES, SAID, failed, outputs, trouble};
+use super::{Agent, COMMITTED, LINES, SAID, failed, is_gone, outputs, trouble};
 use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, StoreChunk, Up};
 use crate::run::oom::OomKills;
 use crate::run::output::{Lengths, Printing};
@@ -166,10 +166,7 @@ impl Agent {
         let send = |at, bytes: &[u8]| uplink.send(&Up::Piece(StoreChunk { rank, at, bytes: bytes.to_vec() }));
         match kept.read(rank, range, ENOUGH, &mut vec![0; MOST_PIECE], send) {
             Ok(next) => self.send(&Up::HasRead { rank, next }),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.lose_launcher();
-                Ok(())
-            }
+            Err(error) if is_gone(&error) => self.sent(Err(error)).map_err(|error| trouble(&error)),
             Err(error) => self.refuse(Refusal::new(
                 status::LAUNCHER,
                 format!("the store of rank {rank}, which moves away, cannot be read: {error}"),
@@ -197,9 +194,10 @@ impl Agent {
     /// Starts all ranks, as the next incarnation.
     fn start_again(&mut self, again: Again) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
-        let Again { base, ago, secret, layout } = again;
+        let Again { base, ago, secret, layout, adopted } = again;
         if let Some(survival) = &mut work.survival {
             (survival.base, survival.told, survival.phase) = (base, base.epoch, Phase::Together);
+            survival.adopted = adopted;
             survival.place(&layout, work.host);
         }
         self.oom_kills = OomKills::until_now();

@@ -72,6 +72,7 @@ fn ups() -> Vec<Up> {
         Up::Keeps(Box::new(Keeping {
             base: base(9),
             layout: Layout::new(&[2, 2]).unwrap(),
+            adopted: vec![(2, 0)],
             printed: vec![(2, [7_000_000_000, 1]), (3, [0, 5])],
         })),
         Up::Served { seconds: 7 },
@@ -99,6 +100,7 @@ fn downs() -> Vec<Down> {
         Down::Again(Again {
             layout: Layout::new(&[2, 1]).unwrap().moved(|rank| 1 - rank % 2).unwrap(),
             base: base(3),
+            adopted: vec![(0, 1), (2, 0)],
             ago: [Duration::from_millis(300), Duration::from_nanos(1)],
             secret: Secret::from_bytes([9; Secret::LENGTH]),
         }),

@@ -35,6 +35,16 @@ impl Moves {
         Moves { has_spares, spares: spares.collect(), ..Moves::default() }
     }
 
+    /// Ranks that others have adopted, and the host of each.
+    pub(super) fn adopted(&self) -> Vec<(u32, u32)> {
+        self.adopted.iter().map(|(rank, host)| (*rank, *host)).collect()
+    }
+
+    /// Under another launcher these were adopted.
+    pub(super) fn were_adopted(&mut self, adopted: &[(u32, u32)]) {
+        self.adopted = adopted.iter().copied().collect();
+    }
+
     pub(super) fn wanted(&self) -> &Relocations {
         &self.wanted
     }

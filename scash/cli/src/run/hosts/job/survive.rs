@@ -275,12 +275,13 @@ impl Job<'_> {
     fn start_again(&mut self) -> Result<(), Refusal> {
         let secret = Secret::random().map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
         self.go_elsewhere();
-        let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return Ok(()) };
+        let Some(Survival { recovery, recall, moves, .. }) = &mut self.survival else { return Ok(()) };
         recall.over();
         let now = Instant::now();
         let (first, all) = recovery.starting().unwrap_or((now, now));
         let ago = [first, all].map(|then| now.saturating_duration_since(then));
-        let again = Down::Again(Again { base: recovery.base(), ago, secret, layout: self.layout.clone() });
+        let (layout, adopted) = (self.layout.clone(), moves.adopted());
+        let again = Down::Again(Again { base: recovery.base(), ago, secret, layout, adopted });
         self.launcher_relay = LauncherRelay::new(self.layout.clone());
         self.pids.fill(None);
         self.held_back.clear();

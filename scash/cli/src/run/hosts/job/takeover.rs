@@ -85,7 +85,7 @@ impl Job<'_> {
             return;
         }
         let newest = self.keepings.iter().flatten().max_by_key(|keeping| keeping.base.incarnation);
-        let Some((base, layout)) = newest.map(|newest| (newest.base, newest.layout.clone())) else {
+        let Some(Keeping { base, layout, adopted, .. }) = newest.cloned() else {
             return self.call_off(status::LAUNCHER, "no host keeps anything of this job");
         };
         self.start_by = None;
@@ -93,7 +93,8 @@ impl Job<'_> {
         self.launcher_relay = LauncherRelay::new(self.layout.clone());
         let (ranks, limit) =
             (self.plan.ranks, self.plan.replicas.as_ref().map_or(0, |replicas| replicas.restarts));
-        let Some(Survival { recovery, recall, come, .. }) = &mut self.survival else { return };
+        let Some(Survival { recovery, recall, moves, come, .. }) = &mut self.survival else { return };
+        moves.were_adopted(&adopted);
         *recovery = Recovery::new(ranks, limit, base);
         recall.take_over();
         for (host, keeping) in (0..).zip(&self.keepings) {
@@ -105,6 +106,7 @@ impl Job<'_> {
         for host in 0..self.layout.hosts() {
             self.begin_with(host);
         }
+        self.send_home();
         let why = format!(
             "the launcher of job {} is lost",
             self.succession.as_ref().map_or_else(String::new, |s| s.job.to_string())
