@@ -4,13 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Hosts, HostsJob, Orphan, run, run_beside, wait_for_status, wait_for_status_on};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, Orphan, run, wait_for_status, wait_for_status_on};
 use std::path::Path;
 use std::time::Duration;
 
 /// Two hosts of two ranks each.
 const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
-const LAPLACE: [&str; 6] = ["--size", "126", "--iterations", "5000", "--check", "--json"];
 const WHOLE: &str = "copies of each checkpoint: 1, whole\n";
 
 fn replicas(job: HostsJob) -> HostsJob {
@@ -19,7 +18,17 @@ fn replicas(job: HostsJob) -> HostsJob {
 
 /// A job that has lost its launcher after a checkpoint. The launcher was on no host.
 fn orphan(hosts: &Hosts, job: &HostsJob) -> Orphan {
-    Orphan::of(hosts, job.command(&built("laplace"), &LAPLACE), |front| wait_for_status(front, WHOLE))
+    Orphan::of(hosts, job.until(until()), |front| wait_for_status(front, WHOLE))
+}
+
+fn until() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_until"))
+}
+
+/// Goes on with a job from a machine that is none of its hosts, until it is whole.
+fn goes_on(hosts: &Hosts, orphan: Orphan, first: &str) -> Ended {
+    let command = orphan.resume(None, &["--host", first]);
+    orphan.ends_after(hosts, command, |front| wait_for_status(front, WHOLE))
 }
 
 #[test]
@@ -28,7 +37,7 @@ fn a_job_that_has_lost_its_launcher_goes_on_with_another_one() {
     let orphan = orphan(&hosts, &replicas(hosts.job(TWO)));
     wait_for_status_on(&hosts, "10.77.0.2", &format!("job {}-", orphan.job));
     wait_for_status_on(&hosts, "10.77.0.2", "its launcher is lost, and host 10.77.0.2 keeps what it has");
-    let ended = orphan.ends("10.77.0.1,10.77.0.2");
+    let ended = goes_on(&hosts, orphan, TWO_NAMES);
     ended.is_right();
     ended.said(&["the launcher of job", "is lost; all 4 ranks go on from barrier"]);
 }
@@ -37,13 +46,15 @@ fn a_job_that_has_lost_its_launcher_goes_on_with_another_one() {
 fn the_host_of_the_launcher_is_lost_and_its_ranks_come_back_on_the_host_that_is_left() {
     let Some(hosts) = Hosts::new(2) else { return };
     let job = replicas(hosts.job(TWO));
-    let orphan = Orphan::of(&hosts, job.command_on("10.77.0.1", &built("laplace"), &LAPLACE), |_| {
+    let orphan = Orphan::of(&hosts, job.until_on("10.77.0.1", until()), |_| {
         wait_for_status_on(&hosts, "10.77.0.1", WHOLE);
         hosts.kill(1);
         std::thread::sleep(Duration::from_millis(100));
     });
     let command = orphan.resume(Some("10.77.0.2"), &["--host", "10.77.0.2"]);
-    let ended = orphan.ends_by(command);
+    let ended = orphan.ends_after(&hosts, command, |_| {
+        wait_for_status_on(&hosts, "10.77.0.2", "host 10.77.0.2 is there; ranks 0, 1, 2, 3");
+    });
     ended.is_right();
     ended.said(&["rank 0 comes back on host 10.77.0.2", "rank 1 comes back on host 10.77.0.2"]);
 }
@@ -54,22 +65,12 @@ fn all_hosts_are_called_and_those_that_keep_nothing_are_lost_and_come_back() {
     let orphan = orphan(&hosts, &replicas(hosts.job(TWO)));
     hosts.kill(1);
     let command = orphan.resume(Some("10.77.0.2"), &[]);
-    let ended = run_through(orphan, command, |_| {
+    let ended = orphan.ends_after(&hosts, command, |_| {
         wait_for_status_on(&hosts, "10.77.0.2", "host 10.77.0.1 is there; ranks 0, 1");
     });
     ended.is_right();
     ended.said(&["host 10.77.0.1: nothing is kept of job", "host 10.77.0.1 is back"]);
     assert!(!ended.err.contains("cannot be saved"), "nothing of the launcher's is in ranks: {ended}");
-}
-
-/// As [`Orphan::ends_by`], with something that is done to the job meanwhile.
-fn run_through(
-    orphan: Orphan,
-    command: std::process::Command,
-    act: impl FnOnce(i32),
-) -> scash_tests::cluster::Ended {
-    drop(orphan);
-    run_beside(command, act)
 }
 
 #[test]
@@ -80,14 +81,13 @@ fn a_launcher_is_lost_at_any_instant_also_while_ranks_come_back_and_so_is_the_ne
     for milliseconds in [0, 10, 20, 30, 40, 60, 80, 200] {
         let _ = std::fs::remove_file(hosts.file("end"));
         let pause = || std::thread::sleep(Duration::from_millis(milliseconds));
-        let until = job.until(Path::new(env!("CARGO_BIN_EXE_until")));
-        let orphan = Orphan::of(&hosts, until, |front| {
+        let orphan = Orphan::of(&hosts, job.until(until()), |front| {
             wait_for_status(front, WHOLE);
             pause();
         });
         let command = orphan.resume(None, &["--host", TWO_NAMES]);
         let orphan = orphan.is_lost_again(&hosts, command, |_| pause());
-        orphan.ends_when(&hosts, TWO_NAMES, WHOLE).is_right();
+        goes_on(&hosts, orphan, TWO_NAMES).is_right();
     }
 }
 
@@ -96,13 +96,15 @@ const TWO_NAMES: &str = "10.77.0.1,10.77.0.2";
 #[test]
 fn ranks_of_a_lost_host_go_back_to_it_under_the_next_launcher_too() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let until = replicas(hosts.job(TWO)).until(Path::new(env!("CARGO_BIN_EXE_until")));
-    let orphan = Orphan::of(&hosts, until, |front| {
+    let orphan = Orphan::of(&hosts, replicas(hosts.job(TWO)).until(until()), |front| {
         wait_for_status(front, WHOLE);
         hosts.kill(2);
         wait_for_status(front, "copies of each checkpoint: 0 of 1");
     });
-    let ended = orphan.ends_when(&hosts, "10.77.0.1", "host 10.77.0.2 is there; ranks 2, 3");
+    let command = orphan.resume(None, &["--host", "10.77.0.1"]);
+    let ended = orphan.ends_after(&hosts, command, |front| {
+        wait_for_status(front, "host 10.77.0.2 is there; ranks 2, 3");
+    });
     ended.is_right();
     ended.said(&["rank 2 comes back on host 10.77.0.1", "host 10.77.0.2 is back"]);
 }
@@ -132,7 +134,7 @@ fn a_job_that_has_its_launcher_is_left_alone() {
     let Some(hosts) = Hosts::new(2) else { return };
     let job = replicas(hosts.job(TWO));
     let rsh = hosts.file("rsh");
-    let ended = run_beside(job.command(&built("laplace"), &LAPLACE), |front| {
+    let ended = hosts.run_through(job.until(until()), |front| {
         wait_for_status(front, WHOLE);
         let mut command = std::process::Command::new(built("scash"));
         command.args(["resume", &front.to_string(), "--host", TWO_NAMES, "--rsh"]).arg(&rsh);
@@ -140,7 +142,6 @@ fn a_job_that_has_its_launcher_is_left_alone() {
         refused
             .refused(&["its agent has a launcher, which said something", "the job goes on without this one"]);
     });
-    ended.is_right();
     assert_eq!(ended.err, "", "{ended}");
 }
 
@@ -177,6 +178,7 @@ fn an_interrupt_while_agents_are_called_leaves_the_job_to_the_next_launcher() {
     // SAFETY: the call takes numbers; the child was not waited for.
     unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    hosts.let_end();
     orphan.ends("10.77.0.2").is_right();
 }
 
@@ -198,7 +200,7 @@ fn a_job_that_is_not_there_and_a_host_that_is_none_of_its_are_refused() {
     let wrong = orphan.resume(None, &["--host", "10.77.0.2,10.77.0.9"]);
     let ended = run_to_an_error(wrong);
     assert!(ended.contains("has no host 10.77.0.9: its hosts are 10.77.0.1, 10.77.0.2"), "{ended}");
-    orphan.ends(TWO_NAMES).is_right();
+    goes_on(&hosts, orphan, TWO_NAMES).is_right();
     let mut none = std::process::Command::new(built("scash"));
     none.args(["resume", "999999999"]);
     run(none).refused(&["no agent of job 999999999 is here; say with --host where it has been"]);

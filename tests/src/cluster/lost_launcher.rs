@@ -2,7 +2,7 @@
 
 use super::built::built;
 use super::job::{MARK, children, new_mark};
-use super::{Ended, Hosts, run, run_beside, wait_for_status};
+use super::{Ended, Hosts, run, run_beside};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -64,12 +64,11 @@ impl Orphan {
         Ended { out: self.out + &ended.out, err: self.err + &ended.err, ..ended }
     }
 
-    /// As [`ends`](Self::ends), for a program that ends when it is let end ([`Hosts::let_end`]): it is let when
-    /// `scash status` says these words.
-    pub fn ends_when(self, hosts: &Hosts, first: &str, words: &str) -> Ended {
-        let command = self.resume(None, &["--host", first]);
+    /// As [`ends_by`](Self::ends_by), for the program `until`: it is let end ([`Hosts::let_end`]) when `act`
+    /// returns, which knows the new launcher's process number.
+    pub fn ends_after(self, hosts: &Hosts, command: Command, act: impl FnOnce(i32)) -> Ended {
         let ended = run_beside(command, |front| {
-            wait_for_status(front, words);
+            act(front);
             hosts.let_end();
         });
         Ended { out: self.out + &ended.out, err: self.err + &ended.err, ..ended }
