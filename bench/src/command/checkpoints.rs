@@ -1,9 +1,10 @@
 //! `scash bench checkpoints`: what it costs that ranks come back, and how long it takes until they do.
 
-use super::Session;
+use super::hosts::Hosts;
 use super::runner::{Job, On};
 use super::table::{Table, number, spread};
 use super::turns::{Line, Variant, in_turns};
+use super::{Session, stalls};
 use scash_bench::figures::median;
 use scash_bench::record::Record;
 use std::time::Instant;
@@ -20,7 +21,7 @@ pub(super) struct Options {
     seconds: u32,
 
     /// Measure only these
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = ["cost", "images", "restarts"])]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = ["cost", "hosts", "images", "restarts"])]
     only: Vec<String>,
 }
 
@@ -40,7 +41,13 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
     let seconds = if session.how.quick { 0.2 } else { f64::from(options.seconds) };
     let mut complete = true;
     if options.has("cost") {
-        complete &= PROGRAMS.iter().all(|program| cost(session, program, seconds));
+        complete &= PROGRAMS.iter().all(|program| cost(session, program, seconds, &HERE));
+    }
+    if options.has("hosts") {
+        complete &= match Hosts::new(stalls::HOSTS) {
+            Ok(hosts) => on_hosts(session, seconds, &hosts),
+            Err(why) => session.measured::<()>(Err(format!("on hosts: {why}"))).is_some(),
+        };
     }
     if options.has("images") {
         complete &= images(session);
@@ -74,12 +81,30 @@ const PROGRAMS: [Program; 2] = [
 /// When checkpoints are taken, and in which part of the time the program runs where they are frequent.
 const OFTEN: [(&str, f64); 4] = [("auto", 1.0), ("every=100", 1.0), ("every=10", 0.5), ("every=1", 0.1)];
 
+/// Where a program runs, and how often checkpoints are taken.
+struct Setting<'a> {
+    on: On,
+    hosts: Option<&'a Hosts>,
+    often: &'a [(&'static str, f64)],
+}
+
+const HERE: Setting<'static> = Setting { on: ON, hosts: None, often: &OFTEN };
+
+/// What ranks cost that come back on other hosts, and how long it takes until they do.
+fn on_hosts(session: &Session, seconds: f64, hosts: &Hosts) -> bool {
+    let setting = Setting { on: On::Hosts(2, stalls::HOSTS), hosts: Some(hosts), often: &OFTEN[..1] };
+    let complete = stalls::run(session, hosts);
+    PROGRAMS.iter().fold(complete, |complete, program| cost(session, program, seconds, &setting) && complete)
+}
+
 /// What checkpoints cost a program in which nobody dies.
-fn cost(session: &Session, program: &Program, seconds: f64) -> bool {
+fn cost(session: &Session, program: &Program, seconds: f64, setting: &Setting<'_>) -> bool {
+    let on = setting.on;
     let arguments = if session.how.quick { program.quick } else { program.arguments };
     let job = |repeat: u32, often: Option<&str>| {
         let repeat = ["--repeat".to_owned(), repeat.to_string()];
-        let job = Job::new(program.name, ON, arguments.iter().copied().map(str::to_owned).chain(repeat));
+        let job = Job::new(program.name, on, arguments.iter().copied().map(str::to_owned).chain(repeat));
+        let job = setting.hosts.iter().fold(job, |job, hosts| hosts.reached_by(job));
         match often {
             Some(often) => job.with_options(["--replicas", "1", "--checkpoint", often]),
             None => job,
@@ -88,9 +113,9 @@ fn cost(session: &Session, program: &Program, seconds: f64) -> bool {
     let Some(once) = session.measure(&job(3, None)) else { return false };
     let once = median(&once.iter().map(|record| Some(record.seconds)).collect::<Vec<_>>()).unwrap_or(1.0);
     let mut complete = true;
-    let title = format!("{} {} ({ON}), {seconds} s", program.name, arguments.join(" "));
+    let title = format!("{} {} ({on}), {seconds} s", program.name, arguments.join(" "));
     let mut table = Table::new(COSTS);
-    for (often, part) in OFTEN {
+    for (often, part) in setting.often.iter().copied() {
         let repeat = scash_bench::figures::count(seconds * part / once).clamp(1, 1_000_000);
         let repeat = u32::try_from(repeat).unwrap_or(u32::MAX);
         let variants = [None, Some(often)]

@@ -19,6 +19,7 @@ mod nas;
 mod paper;
 mod runner;
 mod scale;
+mod stalls;
 mod table;
 mod turns;
 
@@ -147,11 +148,8 @@ impl Session {
         self.measured(self.runner.run(job))
     }
 
-    /// What a job has printed; if it failed, says why.
-    fn measured(
-        &self,
-        outcome: Result<Vec<scash_bench::record::Record>, String>,
-    ) -> Option<Vec<scash_bench::record::Record>> {
+    /// What came of something; if it failed, says why.
+    fn measured<T>(&self, outcome: Result<T, String>) -> Option<T> {
         outcome.map_err(|why| crate::say(&why)).ok()
     }
 

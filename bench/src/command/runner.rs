@@ -117,6 +117,29 @@ impl Runner {
         records(job, &done)
     }
 
+    /// The same by a command that runs the job, while something is done to it, by the number of the process
+    /// that was started.
+    pub(super) fn run_beside(
+        &self,
+        job: &Job,
+        mut command: Command,
+        act: impl FnOnce(u32) -> Result<(), String>,
+    ) -> Result<Vec<Record>, String> {
+        let failed = |error: std::io::Error| format!("cannot start {job}: {error}");
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        let acted = act(child.id());
+        let done = child.wait_with_output().map_err(failed)?;
+        acted?;
+        records(job, &done)
+    }
+
+    /// A command of scash's.
+    pub(super) fn scash(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.command);
+        command.args(words);
+        command
+    }
+
     /// The same by a launcher of other ranks than scash's: a command to which program and arguments are
     /// added.
     pub(super) fn run_under(
@@ -193,7 +216,8 @@ impl Runner {
                 let host = |host| format!("{}:{}", address(host), count / hosts);
                 let hosts = (1..=hosts).map(host).collect::<Vec<_>>().join(",");
                 let run = ["run", "--host", &hosts, "--provider", "auto", "--timeout", LIMIT];
-                run.iter().map(OsString::from).chain([program]).collect()
+                let options = job.options.iter().map(OsString::from);
+                run.iter().map(OsString::from).chain(options).chain([program]).collect()
             }
         };
         first.into_iter().chain(job.arguments.iter().map(OsString::from)).collect()

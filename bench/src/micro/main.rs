@@ -2,8 +2,8 @@
 //!
 //! `SCASH_SHARE=off scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each
 //! rank where they differ. What is measured is said where each is: [`barrier`], [`update`], [`read`],
-//! [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`], [`image`], [`restart`]. [`engine`]
-//! and [`network`] need no job.
+//! [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`], [`image`], [`restart`], [`stall`].
+//! [`engine`] and [`network`] need no job.
 //!
 //! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is
 //! fixed by its options, and only one rank, which took the time, has an [`Outcome`] to print.
@@ -21,6 +21,7 @@ mod outcome;
 mod read;
 mod restart;
 mod rewrite;
+mod stall;
 mod update;
 
 use std::process::ExitCode;
@@ -64,6 +65,7 @@ enum OfAJob {
     Lock(lock::Options),
     Image(image::Options),
     Restart(restart::Options),
+    Stall(stall::Options),
 }
 
 /// Why there is nothing to print.
@@ -127,6 +129,7 @@ fn run_in_job(what: &OfAJob, json: bool) -> Result<bool> {
         OfAJob::Lock(options) => ("lock", lock::measure(&mut dsm, options)?),
         OfAJob::Image(options) => ("image", image::measure(&mut dsm, options)?),
         OfAJob::Restart(options) => ("restart", restart::measure(&mut dsm, options)?),
+        OfAJob::Stall(options) => ("stall", stall::measure(&mut dsm, options)?),
     };
     let right = match outcome {
         Some(outcome) => {

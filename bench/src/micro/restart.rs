@@ -46,11 +46,7 @@ const PARTS: [RestartPart; 6] = [
 /// Measures on all ranks; rank 0 tells.
 pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome>> {
     let memory = Random::of(options.private);
-    let area = Area::alloc(dsm, options.shared.div_ceil(PAGE).max(1), Placement::Block, Protocol::Adaptive)?;
-    let pages = options.shared / PAGE;
-    let cut = |rank| pages * rank / dsm.size();
-    let mine = cut(dsm.rank())..cut(dsm.rank() + 1);
-    mine.for_each(|page| area.poke(dsm, page, page as u64 + 1));
+    let area = write(dsm, options.shared)?;
     let place = DeathFile::new();
     let watch = Stopwatch::start(dsm);
     let (mut all, mut parts, mut kept) = (Vec::new(), Vec::new(), Vec::new());
@@ -70,7 +66,7 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
         kept.push(counts.kept);
         parts.push(counts.restart.unwrap_or_default());
     }
-    let right = (0..pages).all(|page| area.peek(dsm, page) == page as u64 + 1);
+    let right = is_written(dsm, &area, options.shared);
     std::hint::black_box(&memory);
     if dsm.rank() != 0 {
         return Ok(None);
@@ -83,6 +79,20 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
         Ok::<_, Error>(outcome.figure(part.0, of_each(&parts, part)?.median(), Unit::Microseconds))
     })?;
     Ok(Some(outcome.figure("grown", grown as f64, Unit::Pages)))
+}
+
+/// So many bytes of shared memory, of which each rank has written its part.
+pub(crate) fn write(dsm: &mut Dsm, bytes: usize) -> Result<Area> {
+    let area = Area::alloc(dsm, bytes.div_ceil(PAGE).max(1), Placement::Block, Protocol::Adaptive)?;
+    let cut = |rank| bytes / PAGE * rank / dsm.size();
+    let mine = cut(dsm.rank())..cut(dsm.rank() + 1);
+    mine.for_each(|page| area.poke(dsm, page, page as u64 + 1));
+    Ok(area)
+}
+
+/// Whether that is what they have written.
+pub(crate) fn is_written(dsm: &Dsm, area: &Area, bytes: usize) -> bool {
+    (0..bytes / PAGE).all(|page| area.peek(dsm, page) == page as u64 + 1)
 }
 
 fn of_each(times: &[RestartTime], (_, part): &RestartPart) -> Result<Samples> {

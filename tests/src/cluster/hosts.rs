@@ -49,8 +49,8 @@ impl Hosts {
         std::fs::write(self.file(END), "").unwrap();
     }
 
-    /// Runs a job of the program `until` ([`HostsJob::until`]) through all that `act` does to it by its process
-    /// number, and checks its result.
+    /// Runs a job of the program `until` ([`HostsJob::until`]) through all that `act` does to it by its
+    /// process number, and checks its result.
     pub fn run_through(&self, until: Command, act: impl FnOnce(i32)) -> Ended {
         let _ = std::fs::remove_file(self.file(END));
         let ended = run_beside(until, |front| {

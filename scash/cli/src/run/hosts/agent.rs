@@ -418,7 +418,8 @@ impl Agent {
     }
 }
 
-/// Whether that says that nobody is at the other end of a pipe, or of a socket whose last bytes nobody has read.
+/// Whether that says that nobody is at the other end of a pipe, or of a socket whose last bytes nobody has
+/// read.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

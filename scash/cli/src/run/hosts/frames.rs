@@ -176,7 +176,8 @@ pub(super) struct Again {
     pub(super) secret: Secret,
     /// Where they run now.
     pub(super) layout: Layout,
-    /// Those that do not run on their own hosts, which were lost, and the host of each: for the next launcher.
+    /// Those that do not run on their own hosts, which were lost, and the host of each: for the next
+    /// launcher.
     pub(super) adopted: Vec<(u32, u32)>,
 }
 

@@ -50,7 +50,8 @@ impl Frame {
             .fold(self.length(adopted.len()), |frame, (rank, host)| frame.number(*rank).number(*host))
     }
 
-    /// Base, where ranks ran, which were adopted, how many have printed, and each with its number and lengths.
+    /// Base, where ranks ran, which were adopted, how many have printed, and each with its number and
+    /// lengths.
     pub(super) fn keeping(self, Keeping { base, layout, adopted, printed }: &Keeping) -> Frame {
         let frame = self.base(*base).layout(layout).adopted(adopted).length(printed.len());
         let rank =
