@@ -23,6 +23,14 @@
 //! barrier. A rank counts from 1, and from its newest start: a restored rank begins to count again. Without a
 //! number, the first time is meant; with a probability, each time may be the one.
 //!
+//! In a job on several hosts, hosts fail, too, and the launcher ([`HostInjection`]):
+//!
+//! ```text
+//! injection = action ("at" "checkpoint" NUMBER | "after" TIME)
+//! action    = "kill" ("host" NAME | "agent" NAME | "launcher") | "stop" "host" NAME "for" TIME
+//!           | "cut" ("host" NAME | "link" NAME-NAME) | "return" "host" NAME
+//! ```
+//!
 //! An injection with a probability holds in every incarnation. Any other holds in one: in incarnation 0, the
 //! first, or, at `image` and `recovery`, which that one does not reach, in incarnation 1. Otherwise the job
 //! would die at the same place for ever.
@@ -34,6 +42,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 
 mod chaos;
+mod hosts;
 mod injector;
 mod parse;
 mod point;
@@ -41,8 +50,9 @@ mod point;
 mod tests;
 
 pub use chaos::chaos;
+pub use hosts::{HostAction, HostInjection, HostTrigger};
 pub use injector::{InjectedAction, Injector};
-pub use parse::{InvalidInjection, parse, parse_list};
+pub use parse::{InvalidInjection, parse, parse_any, parse_list};
 pub use point::Point;
 
 /// One thing that is to go wrong.
@@ -58,6 +68,15 @@ pub struct Injection {
     pub when: When,
     /// In which incarnation; in every one if none.
     pub incarnation: Option<Incarnation>,
+}
+
+/// What is to go wrong in a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnyInjection {
+    /// With ranks, which see to it themselves.
+    Rank(Injection),
+    /// With hosts or the launcher.
+    Host(HostInjection),
 }
 
 /// Which of the times that a rank passes a point are meant.

@@ -101,6 +101,23 @@ fn a_host_whose_ranks_others_cannot_reach_is_left_out_though_its_agent_answers()
 }
 
 #[test]
+fn connections_that_the_user_wants_cut_are_missed_as_if_the_network_were_cut() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for (cut, lost, why) in [
+        ("host 10.77.0.2", "10.77.0.2", "it has not answered for "),
+        ("link 10.77.0.2-10.77.0.3", "10.77.0.3", "ranks of other hosts cannot reach its ranks"),
+    ] {
+        let cut = format!("cut {cut} at checkpoint 2");
+        let job = replicas(hosts.job(THREE)).options("--no-rejoin").option("--inject", &cut);
+        let ended = run_through(&hosts, &job, |front| {
+            wait_for(&job, front, &format!("host {lost} is lost"));
+            wait_for(&job, front, "copies of each checkpoint: 1, whole\n");
+        });
+        ended.said(&[why, "comes back on host"]);
+    }
+}
+
+#[test]
 fn without_heartbeats_a_host_that_is_cut_off_is_missed_by_its_ranks_or_after_a_while() {
     let Some(hosts) = Hosts::new(3) else { return };
     let job = replicas(hosts.job(THREE)).options("--heartbeat off");

@@ -1,7 +1,7 @@
 //! Reads injections.
 
 use super::point::POINTS;
-use super::{InjectedAction, Injection, Point, When};
+use super::{AnyInjection, HostAction, HostInjection, HostTrigger, InjectedAction, Injection, Point, When};
 use crate::{Incarnation, time};
 use std::fmt;
 use std::num::NonZeroU64;
@@ -28,11 +28,30 @@ impl fmt::Display for InvalidInjection {
 
 impl std::error::Error for InvalidInjection {}
 
-/// Reads one injection, such as `kill rank 2 at barrier 17 after flush`.
+/// Reads one injection of ranks, such as `kill rank 2 at barrier 17 after flush`.
 pub fn parse(text: &str) -> Result<Injection, InvalidInjection> {
+    read(text, |reader| reader.injection())
+}
+
+/// Reads one injection of ranks or of hosts, such as `kill host b at checkpoint 3`.
+pub fn parse_any(text: &str) -> Result<AnyInjection, InvalidInjection> {
+    let mut words = text.split_whitespace();
+    match (words.next(), words.next()) {
+        (Some("cut" | "return"), _) | (_, Some("host" | "agent" | "launcher")) => {
+            read(text, |reader| reader.host_injection()).map(AnyInjection::Host)
+        }
+        _ => parse(text).map(AnyInjection::Rank),
+    }
+}
+
+fn read<T>(text: &str, what: impl FnOnce(&mut Reader<'_>) -> Read<T>) -> Result<T, InvalidInjection> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut reader = Reader { words: &words };
-    reader.injection().map_err(|expected| InvalidInjection {
+    let read = what(&mut reader).and_then(|read| match reader.words {
+        [] => Ok(read),
+        _ => Err("the end".to_owned()),
+    });
+    read.map_err(|expected| InvalidInjection {
         text: words.join(" "),
         at: reader.words.first().map(|word| (*word).to_owned()),
         expected,
@@ -65,10 +84,40 @@ impl<'a> Reader<'a> {
         let (point, number) = self.point()?;
         let when = self.when(number)?;
         let incarnation = self.incarnation(point, when)?;
-        match self.words {
-            [] => Ok(Injection { act, rank, point, when, incarnation }),
-            _ => Err("the end".to_owned()),
-        }
+        Ok(Injection { act, rank, point, when, incarnation })
+    }
+
+    fn host_injection(&mut self) -> Read<HostInjection> {
+        let verb = self.one_of(&["kill", "stop", "cut", "return"])?;
+        let things = match verb {
+            "kill" => &["host", "agent", "launcher"][..],
+            "cut" => &["host", "link"],
+            _ => &["host"],
+        };
+        let act = match (verb, self.one_of(things)?) {
+            (_, "launcher") => HostAction::KillLauncher,
+            (_, "link") => HostAction::CutLink(self.name()?),
+            (_, "agent") => HostAction::KillAgent(self.name()?),
+            ("kill", _) => HostAction::KillHost(self.name()?),
+            ("cut", _) => HostAction::CutHost(self.name()?),
+            ("stop", _) => HostAction::StopHost(self.name()?, self.time("for")?),
+            _ => HostAction::ReturnHost(self.name()?),
+        };
+        let when = if self.words.first() == Some(&"after") {
+            HostTrigger::After(self.time("after")?)
+        } else {
+            self.one_of(&["at"]).map_err(|_| "'at' or 'after'".to_owned())?;
+            self.one_of(&["checkpoint"])?;
+            HostTrigger::Checkpoint(self.number::<NonZeroU64>("a number from 1 on")?.get())
+        };
+        Ok(HostInjection { act, when })
+    }
+
+    /// The name of a host, whatever it is, or two with a hyphen between them.
+    fn name(&mut self) -> Read<String> {
+        let (name, rest) = self.words.split_first().ok_or("the name of a host")?;
+        self.words = rest;
+        Ok((*name).to_owned())
     }
 
     fn who(&mut self) -> Read<Option<u32>> {

@@ -27,6 +27,36 @@ fn injections_are_read_and_written_back() {
 }
 
 #[test]
+fn injections_of_hosts_are_read_and_written_back() {
+    for text in [
+        "kill host b at checkpoint 3",
+        "kill agent 10.77.0.2 after 200ms",
+        "stop host b.c for 2s at checkpoint 18446744073709551615",
+        "cut host b at checkpoint 2",
+        "cut link node-1-node-2 after 5s",
+        "return host b after 1s",
+        "kill launcher at checkpoint 1",
+    ] {
+        let Ok(AnyInjection::Host(read)) = parse_any(text) else { panic!("{text}") };
+        assert_eq!(read.to_string(), text);
+        assert_eq!(read.host().is_some(), !text.contains("launcher") && !text.contains("link"));
+    }
+    assert!(matches!(parse_any(TEXTS[0]), Ok(AnyInjection::Rank(_))));
+    for (text, said) in [
+        ("kill host", "'kill host': expected the name of a host at the end"),
+        (
+            "delay host b by 2s",
+            "'delay host b by 2s': expected 'kill', 'stop', 'cut' or 'return', not 'delay'",
+        ),
+        ("return rank 1", "'return rank 1': expected 'host', not 'rank'"),
+        ("kill launcher at barrier 3", "'kill launcher at barrier 3': expected 'checkpoint', not 'barrier'"),
+        ("kill launcher after 1s 2", "'kill launcher after 1s 2': expected the end, not '2'"),
+    ] {
+        assert_eq!(parse_any(text).unwrap_err().to_string(), said);
+    }
+}
+
+#[test]
 fn what_is_meant_anyway_may_be_said() {
     for (said, meant) in [
         ("kill rank 0 at barrier 1 after enter in incarnation 0", "kill rank 0 at barrier"),

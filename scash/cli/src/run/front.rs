@@ -6,7 +6,7 @@ use super::{Refusal, signals, status, sweep};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::prctl;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, pipe2};
 use scash_join::boot::Exit;
@@ -44,6 +44,14 @@ impl SignalOrder {
         let signal = Signal::try_from(i32::from(signal)).ok()?;
         Some(SignalOrder { signal, from_terminal: from_terminal == 1 })
     }
+}
+
+/// Ends this process, which a front has started, and the front, without a word to anybody.
+pub(super) fn die() -> ! {
+    for pid in [getppid(), getpid()] {
+        let _ = kill(pid, Signal::SIGKILL);
+    }
+    unreachable!("nobody outlives SIGKILL")
 }
 
 /// The launcher's end of the pipe from the front.

@@ -44,11 +44,16 @@ impl Processes {
         Some(exit)
     }
 
+    /// Those that run.
+    pub(super) fn running(&self) -> impl Iterator<Item = Pid> {
+        self.0.values().filter(|process| process.pidfd.is_some()).map(|process| process.pid)
+    }
+
     /// Sends a signal to all that run.
     pub(super) fn signal(&self, signal: Signal) {
         // One that was not reaped yet keeps its number: no stranger is hit.
-        for process in self.0.values().filter(|process| process.pidfd.is_some()) {
-            let _ = kill(process.pid, signal);
+        for pid in self.running() {
+            let _ = kill(pid, signal);
         }
     }
 

@@ -2,7 +2,7 @@
 //! and checked.
 
 use super::{Refusal, status};
-use scash_ft::inject::{self, Injection, parse};
+use scash_ft::inject::{self, AnyInjection, HostInjection, parse_any};
 use scash_ft::interval::{DEFAULT_MTBF, IntervalPolicy, parse_mtbf};
 use scash_ft::recovery::Restarts;
 use scash_ft::store::vars;
@@ -76,9 +76,10 @@ pub(super) struct Schedule {
     #[arg(long, value_name = "TIME", requires = "survival", value_parser = parse_mtbf)]
     mtbf: Option<Duration>,
 
-    /// Let ranks fail, to see how the job goes on: 'kill rank 2 at barrier 17 after flush'
+    /// Let ranks fail, to see how the job goes on: 'kill rank 2 at barrier 17 after flush'; or hosts: 'kill
+    /// host b at checkpoint 3'
     #[arg(long, value_name = "SPEC", requires = "survival", value_parser = spec)]
-    inject: Vec<Injection>,
+    inject: Vec<AnyInjection>,
 
     /// Let ranks fail at random, the same way for the same seed
     #[arg(long, value_name = "SEED", requires = "survival")]
@@ -140,6 +141,8 @@ pub(super) struct Replicas {
     /// Restarts without a new checkpoint, at most.
     pub(super) restarts: u32,
     env: Vec<(&'static str, String)>,
+    /// What is to go wrong with hosts and the launcher.
+    pub(super) host_failures: Vec<HostInjection>,
     /// Where checkpoints are kept.
     pub(super) place: StoreLocation,
 }
@@ -204,19 +207,44 @@ impl Raw {
             return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
         let linger = self.linger.unwrap_or(Linger::USUAL).0;
-        let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), self.schedule.env(ranks)?);
-        Ok(Some(Replicas { copies, has_spares: spares > 0, hosts_return, linger, restarts, env, place }))
+        let mut schedule = self.schedule;
+        let host_failures = if hosts.is_some() { schedule.take_host_failures() } else { Vec::new() };
+        let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), schedule.env(ranks)?);
+        let has_spares = spares > 0;
+        Ok(Some(Replicas { copies, has_spares, hosts_return, linger, restarts, env, host_failures, place }))
     }
 }
 
 impl Schedule {
+    /// Takes what is to fail besides ranks.
+    fn take_host_failures(&mut self) -> Vec<HostInjection> {
+        let mut of_hosts = Vec::new();
+        for injection in std::mem::take(&mut self.inject) {
+            match injection {
+                AnyInjection::Host(injection) => of_hosts.push(injection),
+                of_ranks => self.inject.push(of_ranks),
+            }
+        }
+        of_hosts
+    }
+
     /// The environment variables that tell ranks of it, the same in each incarnation of a job of so many.
     pub(super) fn env(self, ranks: u32) -> Result<Vec<(&'static str, String)>, Refusal> {
-        if let Some(wrong) = self.inject.iter().find_map(|injection| injection.check(ranks).err()) {
-            return Err(Refusal::new(status::USAGE, format!("--inject: {wrong}")));
+        let refuse = |why: &str| Refusal::new(status::USAGE, format!("--inject: {why}"));
+        let mut inject = Vec::new();
+        for injection in self.inject {
+            match injection {
+                AnyInjection::Rank(injection) => inject.push(injection),
+                AnyInjection::Host(other) => {
+                    let why = "hosts and launchers fail in jobs on several hosts: --host, and --replicas";
+                    return Err(refuse(&format!("'{other}': {why}")));
+                }
+            }
         }
-        let chaos = self.chaos.map_or(Vec::new(), |seed| inject::chaos(seed, ranks));
-        let inject: Vec<Injection> = self.inject.into_iter().chain(chaos).collect();
+        if let Some(wrong) = inject.iter().find_map(|injection| injection.check(ranks).err()) {
+            return Err(refuse(&wrong.to_string()));
+        }
+        inject.extend(self.chaos.map_or(Vec::new(), |seed| inject::chaos(seed, ranks)));
         let mtbf = self.mtbf.unwrap_or(DEFAULT_MTBF);
         let mut env = vec![
             (vars::CHECKPOINT, self.checkpoint.unwrap_or_default().to_string()),
@@ -246,11 +274,11 @@ fn linger(text: &str) -> Result<Linger, String> {
 }
 
 /// One failure to be injected.
-fn spec(text: &str) -> Result<Injection, String> {
+fn spec(text: &str) -> Result<AnyInjection, String> {
     if text.trim().is_empty() {
         return Err("what is to fail? for example: kill rank 2 at barrier 17".to_owned());
     }
-    parse(text).map_err(|wrong| wrong.to_string())
+    parse_any(text).map_err(|wrong| wrong.to_string())
 }
 
 #[cfg(test)]
@@ -306,7 +334,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_with_replicas_is_refused_by_name() {
-        let cases: [(&[&str], &str, bool, &str); 14] = [
+        let cases: [(&[&str], &str, bool, &str); 16] = [
             (&["--linger", "5m"], "auto", true, "--replicas"),
             (&["--replicas", "1", "--linger", "soon"], "auto", true, "or off"),
             (&["--replicas", "0"], "auto", false, "0 is not in 1..=7"),
@@ -321,6 +349,13 @@ mod tests {
             (&["--replicas", "1", "--mtbf", "5"], "auto", false, "unit"),
             (&["--replicas", "1", "--inject", " "], "auto", false, "what is to fail?"),
             (&["--replicas", "1", "--inject", "kill rank 3 at barrier 1"], "auto", false, "rank 3"),
+            (
+                &["--replicas", "1", "--inject", "kill host b at checkpoint 1"],
+                "auto",
+                false,
+                "on several hosts",
+            ),
+            (&["--replicas", "1", "--inject", "stop host b at checkpoint 1"], "auto", true, "expected 'for'"),
         ];
         let layout = Layout::with_spares(&[3], 1).unwrap();
         for (words, expected) in [

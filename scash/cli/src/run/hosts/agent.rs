@@ -2,6 +2,8 @@
 //! boot lines as a launcher does, and reports to the launcher instead of deciding. [`work`] is what it has
 //! for its ranks, [`survive`] what it does besides where they may die.
 
+mod cut;
+mod fail;
 mod orphan;
 mod running_ranks;
 mod survival;
@@ -256,6 +258,7 @@ impl Agent {
             (Down::Signal(Signal::SIGTSTP), Some(work)) => work.processes.signal(Signal::SIGSTOP),
             (Down::Signal(signal), Some(work)) => work.processes.signal(signal),
             (Down::Alive, _) => {}
+            (Down::Fail(failure), _) => return self.fail(failure),
             (Down::Taken { stream, bytes }, _) => self.uplink.taken(stream, bytes),
             (Down::Shut(stream), _) => self.uplink.shut(stream),
             (down, Some(work)) if work.survival.is_some() => return self.take_of_survivors(down),

@@ -56,11 +56,11 @@ impl Assignment {
     /// Writes all this into a frame.
     pub(super) fn encode(&self, frame: Frame) -> Frame {
         let mut frame = frame.number(self.layout.size()).bytes(&self.layout.encode()).number(self.host);
-        frame = frame.text(&self.name).length(self.addresses.len());
-        for address in &self.addresses {
-            frame = frame.text(&address.to_string());
-        }
-        frame = frame.number(self.settings.threads).text(&self.settings.provider);
+        frame = frame
+            .text(&self.name)
+            .addresses(&self.addresses)
+            .number(self.settings.threads)
+            .text(&self.settings.provider);
         frame =
             frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind)).byte(u8::from(self.is_watched));
         frame = frame.byte(u8::from(self.replicas.is_some()));
@@ -101,21 +101,15 @@ impl Assignment {
             layout,
             host,
             name: fields.text()?,
-            addresses: list(fields, |fields| {
-                let text = fields.text()?;
-                text.parse().map_err(|_| format!("{text:?} is no address"))
-            })?,
+            addresses: fields.addresses()?,
             settings: Settings { threads: fields.number()?, provider: fields.text()? },
             one_stream: fields.byte()? != 0,
             bind: fields.byte()? != 0,
             is_watched: fields.byte()? != 0,
             replicas: if fields.byte()? != 0 {
                 Some(Replicated {
-                    rule: CopyRule {
-                        count: fields.number()?,
-                        racks: list(fields, |fields| fields.number())?,
-                    },
-                    env: list(fields, survival)?,
+                    rule: CopyRule { count: fields.number()?, racks: fields.list(|fields| fields.number())? },
+                    env: fields.list(survival)?,
                     succession: succession(fields.bytes()?)?,
                 })
             } else {
@@ -124,8 +118,8 @@ impl Assignment {
             copied: Some(u64::from_le_bytes(fields.array()?)).filter(|&size| size > 0),
             directory: word(fields)?,
             program: (word(fields)?, word(fields)?),
-            arguments: list(fields, word)?,
-            env: list(fields, |fields| Ok((variable(fields)?, word(fields)?)))?,
+            arguments: fields.list(word)?,
+            env: fields.list(|fields| Ok((variable(fields)?, word(fields)?)))?,
             secret: fields.secret()?,
         })
     }
@@ -156,17 +150,4 @@ fn survival(fields: &mut Fields<'_>) -> Result<(&'static str, String), String> {
 
 fn succession(bytes: &[u8]) -> Result<Option<Succession>, String> {
     if bytes.is_empty() { Ok(None) } else { Succession::decode(bytes).map(Some) }
-}
-
-/// A list, whose length is believed only as far as its items come.
-fn list<T>(
-    fields: &mut Fields<'_>,
-    mut item: impl FnMut(&mut Fields<'_>) -> Result<T, String>,
-) -> Result<Vec<T>, String> {
-    let length = fields.number()?;
-    let mut items = Vec::new();
-    for _ in 0..length {
-        items.push(item(fields)?);
-    }
-    Ok(items)
 }

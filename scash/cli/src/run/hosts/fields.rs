@@ -3,6 +3,8 @@
 
 use crate::run::output::Stream;
 use scash_comm::Secret;
+use std::net::IpAddr;
+use std::time::Duration;
 
 /// A frame that is being written.
 pub(super) struct Frame(Vec<u8>);
@@ -25,6 +27,11 @@ impl Frame {
         self.rest(&number.to_le_bytes())
     }
 
+    /// In nanoseconds.
+    pub(super) fn time(self, time: Duration) -> Frame {
+        self.long(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// A length; what is longer than a frame may be is found out before it is sent.
     pub(super) fn length(self, length: usize) -> Frame {
         self.number(u32::try_from(length).unwrap_or(u32::MAX))
@@ -36,6 +43,11 @@ impl Frame {
 
     pub(super) fn text(self, text: &str) -> Frame {
         self.bytes(text.as_bytes())
+    }
+
+    /// A list of addresses, each as text.
+    pub(super) fn addresses(self, all: &[IpAddr]) -> Frame {
+        all.iter().fold(self.length(all.len()), |frame, address| frame.text(&address.to_string()))
     }
 
     /// Bytes that last to the frame's end.
@@ -98,6 +110,10 @@ impl<'a> Fields<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
+    pub(super) fn time(&mut self) -> Result<Duration, String> {
+        self.long().map(Duration::from_nanos)
+    }
+
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], String> {
         let length = self.number()?;
         self.take(length as usize)
@@ -107,6 +123,26 @@ impl<'a> Fields<'a> {
     pub(super) fn text(&mut self) -> Result<String, String> {
         let text = String::from_utf8_lossy(self.bytes()?);
         Ok(text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect())
+    }
+
+    /// A list, whose length is believed only as far as its items come.
+    pub(super) fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
+        let length = self.number()?;
+        let mut items = Vec::new();
+        for _ in 0..length {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    pub(super) fn addresses(&mut self) -> Result<Vec<IpAddr>, String> {
+        self.list(|fields| {
+            let text = fields.text()?;
+            text.parse().map_err(|_| format!("{text:?} is no address"))
+        })
     }
 
     pub(super) fn stream(&mut self) -> Result<Stream, String> {

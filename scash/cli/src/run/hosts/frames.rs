@@ -46,7 +46,7 @@
 //! | 8 | Program: the next part of the program, as long as parts are left that Start has announced | the bytes |
 //! | 9 | Recall: end all ranks; some have been lost | |
 //! | 10 | Rewind: make of ranks what they were at an epoch | see [`Frame::rewound`] |
-//! | 11 | Again: start all ranks from there | base; how long ago, in nanoseconds, the launcher learnt that a rank was lost, and when all had ended, `u64` each; number of ranks `u32`, and where they run, see [`Layout::encode`]; the new secret |
+//! | 11 | Again: start all ranks from there | base; how long ago, in nanoseconds, the launcher learnt that a rank was lost, and when all had ended, `u64` each; number of ranks `u32`, and where they run, see [`Layout::encode`]; a list of those that were adopted, each with its host, `u32` each; the new secret |
 //! | 12 | Commit: what ranks had printed at this epoch is not taken back any more | epoch `u64` |
 //! | 13 | Finish: ranks will not be started again | |
 //! | 14 | Empty: make the store of a rank a new one | rank `u32` |
@@ -54,6 +54,10 @@
 //! | 16 | Piece: write this into the store of a rank | rank `u32`, place `u64`, the bytes |
 //! | 17 | Store: say when that is done | rank `u32` |
 //! | 18 | Farewell: the job is over, or goes on without that host; the last frame | |
+//! | 19 | Fail: kill all processes of the job there, as the user wants it (`--inject`) | |
+//! | 20 | Fail: kill the agent | |
+//! | 21 | Fail: stop all processes of the job there for so long | nanoseconds `u64` |
+//! | 22 | Fail: let connections to hosts at these addresses fall silent; to all others if there are none | a list of addresses, as text |
 //!
 //! # Incarnations
 //! No frame has the number of an incarnation: the order of the pipe tells. What an agent sends before Ended
@@ -71,12 +75,12 @@ use nix::sys::signal::Signal;
 use scash_comm::{Secret, SecretBytes};
 use scash_ft::{Base, Epoch};
 use scash_join::boot::{Decision, Layout, Report};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -163,6 +167,20 @@ pub(super) enum Down {
     Piece(StoreChunk),
     Store(u32),
     Farewell,
+    Fail(HostFailure),
+}
+
+/// What goes wrong on a host because the user wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HostFailure {
+    /// All processes die.
+    Kill,
+    /// The agent dies.
+    KillAgent,
+    /// All processes stop for so long.
+    Stop(Duration),
+    /// Connections to hosts at these addresses fall silent, or to all others if none is named.
+    Cut(Vec<IpAddr>),
 }
 
 /// How all ranks are started again.
@@ -285,8 +303,7 @@ impl Down {
             Down::Recall => Frame::new(9),
             Down::Rewind(all) => Frame::new(10).rewound(all),
             Down::Again(Again { base, ago, secret, layout, adopted }) => {
-                let nanos = |ago: Duration| u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
-                let frame = Frame::new(11).base(*base).long(nanos(ago[0])).long(nanos(ago[1]));
+                let frame = Frame::new(11).base(*base).time(ago[0]).time(ago[1]);
                 frame.layout(layout).adopted(adopted).secret(secret)
             }
             Down::Commit(epoch) => Frame::new(12).long(epoch.0),
@@ -296,6 +313,10 @@ impl Down {
             Down::Piece(piece) => Frame::new(16).piece(piece),
             Down::Store(rank) => Frame::new(17).number(*rank),
             Down::Farewell => Frame::new(18),
+            Down::Fail(HostFailure::Kill) => Frame::new(19),
+            Down::Fail(HostFailure::KillAgent) => Frame::new(20),
+            Down::Fail(HostFailure::Stop(time)) => Frame::new(21).time(*time),
+            Down::Fail(HostFailure::Cut(from)) => Frame::new(22).addresses(from),
         }
         .finish()
     }
@@ -320,7 +341,7 @@ impl Down {
             10 => Down::Rewind(fields.rewound()?),
             11 => {
                 let base = fields.base()?;
-                let ago = [Duration::from_nanos(fields.long()?), Duration::from_nanos(fields.long()?)];
+                let ago = [fields.time()?, fields.time()?];
                 let layout = fields.layout()?;
                 let adopted = fields.adopted(&layout)?;
                 Down::Again(Again { base, ago, layout, adopted, secret: fields.secret()? })
@@ -332,6 +353,10 @@ impl Down {
             16 => Down::Piece(fields.piece()?),
             17 => Down::Store(fields.number()?),
             18 => Down::Farewell,
+            19 => Down::Fail(HostFailure::Kill),
+            20 => Down::Fail(HostFailure::KillAgent),
+            21 => Down::Fail(HostFailure::Stop(fields.time()?)),
+            22 => Down::Fail(HostFailure::Cut(fields.addresses()?)),
             kind => return Err(format!("a frame of kind {kind}")),
         };
         fields.end().map(|()| down)

@@ -14,7 +14,7 @@ use nix::sys::socket::{
 use scash_comm::tcp::address_of;
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,11 @@ impl HeartbeatProbe {
         let stream = TcpStream::from(socket);
         let _ = stream.set_nodelay(true);
         Some(HeartbeatProbe { stream, asked: None })
+    }
+
+    /// The address of the host. `None`: there is no connection yet, or none any more.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.stream.peer_addr().ok().map(|address| address.ip())
     }
 
     /// Looks whether what was sent has been acknowledged, and sends the next byte.

@@ -3,6 +3,7 @@
 //! first ([`survive`]).
 
 mod accusations;
+mod failures;
 mod moves;
 mod requests;
 mod returns;
@@ -23,6 +24,7 @@ use crate::run::output::{self, Stream};
 use crate::run::plan::Plan;
 use crate::run::supervisor::{Action, Supervisor};
 use crate::run::{Refusal, status, sweep};
+use failures::Failures;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -123,6 +125,8 @@ struct Job<'a> {
     succession: Option<Succession>,
     /// By host: what it has kept, until all have said that, if the job has lost its launcher before.
     keepings: Vec<Option<Keeping>>,
+    /// What is to go wrong because the user wants it.
+    failures: Failures,
 }
 
 impl<'a> Job<'a> {
@@ -161,6 +165,7 @@ impl<'a> Job<'a> {
             control: Control::open().ok(),
             succession: takeover::succession(plan, hosts, one_stream)?,
             keepings: hosts.names.iter().map(|_| None).collect(),
+            failures: Failures::of(plan, hosts)?,
         };
         if let Some(control) = &job.control {
             job.watch(control, EpollFlags::EPOLLIN, ASKED)?;
@@ -233,6 +238,7 @@ impl<'a> Job<'a> {
         self.look_for_lost_hosts();
         self.judge_accusations();
         self.release();
+        self.fail();
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
         self.settle();
@@ -248,7 +254,8 @@ impl<'a> Job<'a> {
         let doubts = self.survival.as_ref().and_then(Survival::deadline);
         let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by];
         let probe = self.links.iter().any(|link| link.probe.is_some()).then_some(self.next_probe);
-        let due = own.into_iter().chain([self.supervisor.deadline(), doubts, probe]);
+        let due =
+            own.into_iter().chain([self.supervisor.deadline(), doubts, probe, self.failures.deadline()]);
         let due = due.flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);

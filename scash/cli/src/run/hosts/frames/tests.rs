@@ -111,6 +111,11 @@ fn downs() -> Vec<Down> {
         Down::Piece(StoreChunk { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
         Down::Store(3),
         Down::Farewell,
+        Down::Fail(HostFailure::Kill),
+        Down::Fail(HostFailure::KillAgent),
+        Down::Fail(HostFailure::Stop(Duration::from_millis(1500))),
+        Down::Fail(HostFailure::Cut(vec![])),
+        Down::Fail(HostFailure::Cut(vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()])),
     ]
 }
 

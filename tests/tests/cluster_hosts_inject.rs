@@ -1,0 +1,98 @@
+//! Hosts, agents and launchers of jobs on several hosts fail as the user says (`--inject`). The results are
+//! what they would have been.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::{Hosts, HostsJob, Orphan, wait_for_status};
+use std::path::Path;
+use std::time::Duration;
+
+/// Two hosts of two ranks each.
+const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
+const WHOLE: &str = "copies of each checkpoint: 1, whole\n";
+
+/// A job in which that goes wrong.
+fn job(hosts: &Hosts, failures: &[&str]) -> HostsJob {
+    let job = hosts.job(TWO).options("--replicas 1 --checkpoint every=20 --no-rejoin");
+    failures.iter().fold(job, |job, failure| job.option("--inject", failure))
+}
+
+fn until() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_until"))
+}
+
+#[test]
+fn a_host_and_an_agent_are_killed_and_a_host_comes_back() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    for kill in ["kill host 10.77.0.2 at checkpoint 3", "kill agent 10.77.0.2 after 200ms"] {
+        let job = job(&hosts, &[kill, "return host 10.77.0.2 after 1s"]);
+        let ended = hosts.run_through(job.until(until()), |front| {
+            wait_for_status(front, "host 10.77.0.2 is lost\n");
+            wait_for_status(front, "host 10.77.0.2 is there; ranks 2, 3");
+        });
+        ended.said(&[
+            "host 10.77.0.2: its agent is gone",
+            "rank 2 comes back on host 10.77.0.1",
+            "host 10.77.0.2 is back",
+        ]);
+    }
+}
+
+#[test]
+fn a_host_that_stops_for_a_while_is_not_missed() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = job(&hosts, &["stop host 10.77.0.2 for 700ms at checkpoint 3"]);
+    let stopped = || {
+        let is_stopped = |pid: &i32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"))
+        };
+        hosts.processes(2).iter().filter(|pid| is_stopped(pid)).count()
+    };
+    let ended = hosts.run_through(job.until(until()), |front| {
+        wait_for_status(front, WHOLE);
+        // Two ranks, the agent and its front.
+        wait_until(|| stopped() == 4);
+        wait_until(|| stopped() == 0);
+        std::thread::sleep(Duration::from_millis(500));
+    });
+    assert_eq!(ended.err, "", "{ended}");
+}
+
+#[test]
+fn a_launcher_that_is_killed_leaves_the_job_to_the_next_one() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = job(&hosts, &["kill launcher at checkpoint 3"]);
+    let orphan = Orphan::of(&hosts, job.until(until()), |front| {
+        let file = format!("/proc/{front}/stat");
+        wait_until(|| std::fs::read_to_string(&file).unwrap_or_default().contains(") Z"));
+    });
+    let command = orphan.resume(None, &["--host", "10.77.0.1,10.77.0.2"]);
+    let ended = orphan.ends_after(&hosts, command, |front| wait_for_status(front, WHOLE));
+    ended.is_right();
+    ended.said(&["the launcher of job"]);
+}
+
+#[test]
+fn what_cannot_fail_is_refused_with_the_reason() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    for (failure, why) in [
+        ("kill host elsewhere at checkpoint 3", "the hosts of this job are 10.77.0.1, 10.77.0.2"),
+        ("stop host 10.77.0.2 at checkpoint 3", "expected 'for', not 'at'"),
+        ("kill launcher", "expected 'at' or 'after' at the end"),
+        ("cut link 10.77.0.1-elsewhere after 1s", "the hosts of this job are 10.77.0.1, 10.77.0.2"),
+        ("kill launcher at checkpoint 0", "expected a number from 1 on, not '0'"),
+    ] {
+        job(&hosts, &[failure]).run(until(), &[]).failed(2, &[why]);
+    }
+    let cut = job(&hosts, &["cut host 10.77.0.2 at checkpoint 1"]).options("--heartbeat off");
+    cut.run(until(), &[]).failed(2, &["leave --heartbeat on"]);
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let started = std::time::Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(30), "it does not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
