@@ -6,12 +6,13 @@ use super::interrupt::is_interrupted;
 use scash::fault::{self, Probe};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -165,7 +166,16 @@ pub struct Observed {
 /// Runs a command to its end, by force if that takes longer than `limit`, and looks at what it leaves.
 /// Meanwhile something is done to it by its process number. Commands with the same value of [`MARK`] in their
 /// environment are one run: what the first one has left is what the last one has left.
-pub fn observe(mut command: Command, limit: Duration, act: impl FnOnce(i32)) -> Observed {
+pub fn observe(command: Command, limit: Duration, act: impl FnOnce(i32)) -> Observed {
+    observe_losable(command, limit, |front| {
+        act(front);
+        false
+    })
+}
+
+/// As [`observe`], where `act` tells whether it has killed the launcher, so that processes wait for another
+/// one: these are left, and are for those who observe that one.
+pub fn observe_losable(mut command: Command, limit: Duration, act: impl FnOnce(i32) -> bool) -> Observed {
     let what = format!("{command:?}");
     let given = command.get_envs().find_map(|(name, value)| value.filter(|_| name == MARK));
     let mark = given.map_or_else(new_mark, |mark| mark.to_string_lossy().into_owned());
@@ -173,24 +183,29 @@ pub fn observe(mut command: Command, limit: Duration, act: impl FnOnce(i32)) -> 
     command.env(MARK, &mark).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let (out, err) = (reader(child.stdout.take().unwrap()), reader(child.stderr.take().unwrap()));
-    let text = |reader: JoinHandle<Vec<u8>>| String::from_utf8_lossy(&reader.join().unwrap()).into_owned();
+    let (out, err) = (Reader::of(child.stdout.take().unwrap()), Reader::of(child.stderr.take().unwrap()));
     let pid = i32::try_from(child.id()).unwrap();
-    if let Err(why) = catch_unwind(AssertUnwindSafe(|| act(pid))) {
-        end_group(&mut child);
-        processes_left(&mark);
-        eprintln!("{what}\nstdout:\n{}\nstderr:\n{}", text(out), text(err));
-        resume_unwind(why);
-    }
+    let is_lost = match catch_unwind(AssertUnwindSafe(|| act(pid))) {
+        Ok(is_lost) => is_lost,
+        Err(why) => {
+            end_group(&mut child);
+            processes_left(&mark);
+            eprintln!("{what}\nstdout:\n{}\nstderr:\n{}", out.all(), err.all());
+            resume_unwind(why);
+        }
+    };
     let status = wait(&mut child, limit);
+    if is_lost && let Some(status) = status {
+        let ended = Ended { what, status: shell_status(status), out: out.so_far(), err: err.so_far() };
+        return Observed { ended, hanging: Vec::new(), processes: Vec::new(), files: Vec::new() };
+    }
     let mut hanging = Vec::new();
     if status.is_none() {
         hanging = processes(&mark).iter().flat_map(|process| threads(process)).collect();
         end_group(&mut child);
     }
     let left = processes_left(&mark);
-    let (out, err) = (text(out), text(err));
-    let status = status.map_or(-1, |s| s.code().unwrap_or_else(|| 128 + s.signal().unwrap()));
+    let (out, err, status) = (out.all(), err.all(), status.map_or(-1, shell_status));
     let files = shared_files().difference(&before).cloned().collect();
     Observed { ended: Ended { what, status, out, err }, hanging, processes: left, files }
 }
@@ -201,13 +216,51 @@ pub fn new_mark() -> String {
     format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The whole of what comes through a pipe.
-fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).unwrap();
-        bytes
-    })
+/// What a shell calls that end.
+fn shell_status(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
+}
+
+/// What comes through a pipe.
+struct Reader {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Reader {
+    fn of(mut pipe: impl Read + Send + 'static) -> Reader {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&bytes);
+        let thread = thread::spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                match pipe.read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(length) => shared.lock().unwrap().extend_from_slice(&buffer[..length]),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}"),
+                }
+            }
+        });
+        Reader { bytes, thread }
+    }
+
+    /// All of it: nobody writes any more.
+    fn all(self) -> String {
+        self.thread.join().unwrap();
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+
+    /// What those have written who are dead, though others may hold the pipe.
+    fn so_far(self) -> String {
+        let seen = || self.bytes.lock().unwrap().len();
+        let mut last = None;
+        // The thread reads what is in the pipe at once.
+        while last != Some(seen()) && !self.thread.is_finished() {
+            last = Some(seen());
+            thread::sleep(Duration::from_millis(20));
+        }
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
 }
 
 /// Waits for the end; `None` if it does not come, or nobody wants to wait for it any more.

@@ -28,7 +28,9 @@ pub use ended::Ended;
 pub use hosts::{Hosts, HostsJob, run_until_injected};
 pub use interrupt::{heed_interrupts, is_interrupted};
 pub(crate) use job::children;
-pub use job::{Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, run, run_beside};
+pub use job::{
+    Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, observe_losable, run, run_beside,
+};
 pub use job_directory::JobDirectory;
 pub use lost_launcher::{Orphan, wait_for_status_on};
 pub use running::{scash, wait_for_status};

@@ -14,6 +14,8 @@ pub(super) struct Losses<'a> {
     pub hosts: Vec<u32>,
     /// Ranks that were killed, by themselves or from outside.
     pub ranks: Vec<u32>,
+    /// How many launchers were killed.
+    pub launchers: u64,
 }
 
 impl Losses<'_> {
@@ -60,6 +62,12 @@ impl Losses<'_> {
                     return find(Wrong::Failure, what);
                 }
             }
+            News::GoOn(Whom::Launcher, _) if self.launchers == 0 => {
+                return find(Wrong::Spontaneous, "nobody has killed the launcher".to_owned());
+            }
+            News::KeepsNothing(host) if !is_lost(host) => {
+                return find(Wrong::Failure, format!("nobody has killed host {host}, which keeps nothing"));
+            }
             News::Back(host) if !is_lost(host) => {
                 return find(Wrong::Failure, format!("host {host} comes back, which was not lost"));
             }
@@ -70,7 +78,10 @@ impl Losses<'_> {
                     }
                 }
             }
-            News::GoOn(Whom::Host(_), _) | News::Lost(_) | News::Back(_) => {}
+            News::GoOn(Whom::Host(_) | Whom::Launcher, _)
+            | News::KeepsNothing(_)
+            | News::Lost(_)
+            | News::Back(_) => {}
         }
         None
     }
@@ -99,7 +110,7 @@ impl Losses<'_> {
                     made_up_for.append(&mut missed);
                     moves = 0;
                 }
-                News::GoOn(..) | News::Moves(..) | News::Lost(_) | News::Back(_) => {}
+                News::GoOn(..) | News::KeepsNothing(_) | News::Moves(..) | News::Lost(_) | News::Back(_) => {}
             }
         }
         let since = self.hosts.iter().filter(|host| !made_up_for.contains(host)).count();
@@ -113,7 +124,7 @@ mod tests {
 
     /// Three hosts of two ranks, of which these are lost, and a rank is killed.
     fn losses<'a>(spread: &'a Spread, hosts: &[u32]) -> Losses<'a> {
-        Losses { spread: Some(spread), hosts: hosts.to_vec(), ranks: vec![0] }
+        Losses { spread: Some(spread), hosts: hosts.to_vec(), ranks: vec![0], launchers: 0 }
     }
 
     fn spread() -> Spread {
@@ -143,7 +154,18 @@ mod tests {
         let lost = News::Comes { rank: 2, host: 3, lost: Some((7, 2)) };
         assert_eq!(untrue(&[2], &[lost]), 0);
         let elsewhere = News::Comes { rank: 2, host: 3, lost: Some((7, 1)) };
-        for wrong in [host(1), rank(0, 2), rank(1, 1), comes(0, 3), comes(2, 2), comes(6, 1), elsewhere] {
+        let launcher = News::GoOn(Whom::Launcher, 3);
+        for wrong in [
+            host(1),
+            launcher,
+            News::KeepsNothing(1),
+            rank(0, 2),
+            rank(1, 1),
+            comes(0, 3),
+            comes(2, 2),
+            comes(6, 1),
+            elsewhere,
+        ] {
             assert_eq!(untrue(&[2], std::slice::from_ref(&wrong)), 1, "{wrong:?}");
         }
         let segfault = News::GoOn(Whom::Rank(0, Some(1), "SIGSEGV".to_owned()), 3);

@@ -2,19 +2,23 @@
 
 use super::losses::Losses;
 use super::output::Expected;
-use super::plan::{Plan, Strike};
+use super::plan::{Plan, Strike, pause};
 use super::programs::{self, Programs};
 use super::spread::Spread;
 use super::strikes::{Done, Hit, Process, Target, strike_job};
 use super::told::{self, Injected, News, Told};
 use crate::cluster::built::built;
-use crate::cluster::{Hosts, MARK, Observed, new_mark, observe};
+use crate::cluster::{Hosts, MARK, Observed, new_mark, observe_losable};
 use crate::sim::rng::Rng;
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
 use std::time::Duration;
 
+/// How long after its launcher's death a job on hosts is gone on with, at most, in milliseconds.
+const RESUME: u32 = 300;
 /// How a job ends that goes on from nowhere: as a rank that was killed.
 const AS_LOST: i32 = 128 + 9;
 
@@ -113,6 +117,8 @@ pub struct Run {
     pub launchers_killed: u64,
     /// Restarts that were told of.
     pub restarts: u64,
+    /// Whether its launcher was killed when it was over or nearly, so that nobody could go on with it.
+    pub was_over: bool,
     /// Whether it has ended since a rank's checkpoint was lost with hosts, as it may when more are lost than
     /// there are copies.
     pub is_lost: bool,
@@ -150,16 +156,34 @@ impl Job<'_> {
         let mut rng = Rng::part(self.seed, 1);
         let hosts = self.hosts.map(|(hosts, spread)| (hosts, spread.hosts()));
         self.command.env("SCASH_INJECTED", place.injected());
+        // A job on hosts that has lost its launcher, and whether it may have been over then.
+        let mut orphan: Option<(i32, bool)> = None;
         loop {
-            let mut command = if place.has_job() { resuming(&place.job()) } else { again(&self.command) };
-            if !place.has_job() {
+            let mut command = self.next_command(place, orphan.map(|(job, _)| job));
+            if orphan.is_none() && !place.has_job() {
                 // If there was one, it has begun anew.
                 run.launchers.clear();
             }
             command.env(MARK, &mark);
-            let mut done = Done::default();
-            let act = |front| done = strike_job(Target { front, hosts }, &mut strikes, &mut rng);
-            let observed = observe(command, self.limit, act);
+            let (mut done, mut first) = (Done::default(), 0);
+            let goes_on = orphan.is_some();
+            let act = |front| {
+                first = front;
+                done = strike_job(Target { front, hosts, goes_on }, &mut strikes, &mut rng);
+                hosts.is_some() && done.launcher_killed
+            };
+            let observed = observe_losable(command, self.limit, act);
+            match orphan {
+                Some(_) if is_too_early(&observed) => {
+                    sleep(pause(RESUME, &mut rng));
+                    continue;
+                }
+                Some((_, may_be_over)) if may_be_over && finds_nothing(&observed) => {
+                    run.was_over = true;
+                    break;
+                }
+                _ => {}
+            }
             run.launchers_killed += u64::from(done.launcher_killed);
             run.hits.extend(done.hits);
             let has_hung = !observed.hanging.is_empty();
@@ -168,8 +192,12 @@ impl Job<'_> {
             // A launcher may be killed behind its job's end.
             let is_complete =
                 || !place.has_job() && self.expected.check(&run.outputs(), &place.program(), false).is_ok();
-            if has_hung || has_ended || is_complete() {
+            if has_hung || has_ended || hosts.is_none() && is_complete() {
                 break;
+            }
+            if hosts.is_some() {
+                orphan = Some((orphan.map_or(first, |(job, _)| job), done.without_ranks));
+                sleep(pause(RESUME, &mut rng));
             }
         }
         run.injected = told::injected(&std::fs::read_to_string(place.injected()).unwrap_or_default());
@@ -177,6 +205,37 @@ impl Job<'_> {
         run.check(&self.expected, place, self.hosts.map(|(_, spread)| spread));
         run
     }
+
+    /// The command that starts the job, or goes on with it: with this one, if it is on hosts and has lost its
+    /// launcher.
+    fn next_command(&self, place: &Place, orphan: Option<i32>) -> Command {
+        let resume = |what: &OsStr| {
+            let mut command = Command::new(built("scash"));
+            command.arg("resume").arg(what);
+            command
+        };
+        match (orphan, self.hosts) {
+            (Some(job), Some((hosts, spread))) => {
+                let mut command = resume(job.to_string().as_ref());
+                command.arg("--host").arg(spread.names()).arg("--rsh").arg(hosts.file("rsh"));
+                command
+            }
+            _ if place.has_job() => resume(place.job().as_os_str()),
+            _ => again(&self.command),
+        }
+    }
+}
+
+/// Whether an agent has not noticed yet that its launcher is lost.
+fn is_too_early(observed: &Observed) -> bool {
+    ["has a launcher, or has not missed it yet", "its agent has a launcher, which said"]
+        .iter()
+        .any(|words| observed.ended.err.contains(words))
+}
+
+/// Whether agents of the job were looked for in vain.
+fn finds_nothing(observed: &Observed) -> bool {
+    observed.ended.err.contains("no agent of job ") || observed.ended.err.contains("no host keeps anything")
 }
 
 /// The same command once more.
@@ -190,12 +249,6 @@ fn again(command: &Command) -> Command {
         };
     }
     again
-}
-
-fn resuming(directory: &Path) -> Command {
-    let mut command = Command::new(built("scash"));
-    command.arg("resume").arg(directory);
-    command
 }
 
 impl Run {
@@ -271,7 +324,7 @@ impl Run {
             return;
         }
         let was_killed = self.launchers_killed > 0 && status > 128;
-        let may_lack = told.iter().any(Told::lacks_output);
+        let may_lack = self.was_over || told.iter().any(Told::lacks_output);
         if status != 0 && !was_killed {
             self.find(Wrong::Failure, format!("the job has ended with status {status}"));
         } else if let Err(what) = expected.check(&self.outputs(), &place.program(), may_lack) {
@@ -297,7 +350,8 @@ impl Run {
     fn losses<'a>(&self, spread: Option<&'a Spread>) -> Losses<'a> {
         let killed = self.hits.iter().flat_map(|hit| &hit.killed).map(|process: &Process| process.rank);
         let ranks = killed.chain(self.injected.iter().map(|one| one.rank)).collect();
-        Losses { spread, hosts: self.hits.iter().flat_map(|hit| hit.hosts.clone()).collect(), ranks }
+        let hosts = self.hits.iter().flat_map(|hit| hit.hosts.clone()).collect();
+        Losses { spread, hosts, ranks, launchers: self.launchers_killed }
     }
 
     fn check_restarts(&mut self, told: &[Told], spread: Option<&Spread>) {
@@ -305,7 +359,9 @@ impl Run {
         // Ranks go home to a host that is back, which is a restart of its own.
         let news = || told.iter().flat_map(|told| &told.news);
         let returns = news().filter(|news| matches!(news, News::Back(_))).count() as u64;
-        let hit = told::incarnations_hit(&self.hits, &self.injected) + returns;
+        // On several hosts a launcher that goes on with a job says so as of any restart.
+        let launchers = if spread.is_some() { self.launchers_killed } else { 0 };
+        let hit = told::incarnations_hit(&self.hits, &self.injected) + returns + launchers;
         let newest = told.iter().filter_map(|told| told.incarnation).max().unwrap_or(0);
         // Each launcher begins one incarnation, unless it was killed before it could.
         let restarts = newest.saturating_sub(self.launchers.len() as u64 - 1).max(self.restarts);

@@ -64,6 +64,11 @@ impl Spread {
         (1..).zip(&self.slots).flat_map(|(host, slots)| std::iter::repeat_n(host, *slots as usize)).collect()
     }
 
+    /// The names of all hosts, for `scash resume`.
+    pub(super) fn names(&self) -> String {
+        (1..=self.hosts()).map(address).collect::<Vec<String>>().join(",")
+    }
+
     /// Failures from outside. One host is left in any case.
     pub(super) fn strikes(&self, rng: &mut Rng) -> Vec<Strike> {
         let mut order: Vec<u32> = (1..=self.hosts()).collect();
@@ -72,6 +77,11 @@ impl Spread {
         for _ in 0..rng.below(3) {
             let at = rng.below(u32::try_from(blows.len()).unwrap_or(0) + 1) as usize;
             blows.insert(at, rank_blow(rng.below(20), rng));
+        }
+        for _ in 0..rng.pick(&[0, 0, 0, 1, 1, 2]) {
+            let at = rng.below(u32::try_from(blows.len()).unwrap_or(0) + 1) as usize;
+            // A launcher whose front is killed ends the job in an orderly way.
+            blows.insert(at, rng.pick(&[Blow::KillLauncher, Blow::KillBoth]));
         }
         let strike = |blow| {
             // Some come while ranks are on their way back, and some when they have long gone on.

@@ -43,6 +43,8 @@ pub(super) struct Done {
     pub hits: Vec<Hit>,
     /// Whether the launcher was killed, or the command.
     pub launcher_killed: bool,
+    /// Whether no rank was there when the launcher was killed: the job may have been over.
+    pub without_ranks: bool,
 }
 
 /// Where the processes of a job are.
@@ -52,6 +54,8 @@ pub(super) struct Target<'a> {
     pub front: i32,
     /// Hosts of the job, and how many of them it has.
     pub hosts: Option<(&'a Hosts, u32)>,
+    /// Whether it goes on with a job that has lost its launcher.
+    pub goes_on: bool,
 }
 
 /// Strikes a job, until it has ended, no strike is left, or its launcher is killed.
@@ -67,7 +71,7 @@ pub(super) fn strike_job(
         sleep(after);
         match blow {
             Blow::KillLauncher | Blow::KillFront | Blow::KillBoth => {
-                done.launcher_killed = strike_launcher(front, blow);
+                (done.launcher_killed, done.without_ranks) = target.strike_launcher(blow);
             }
             Blow::Stop(time) => stop(target, time, rng),
             Blow::KillOne | Blow::KillSome | Blow::KillAll => done.hits.extend(strike(target, blow, rng)),
@@ -116,11 +120,28 @@ impl Target<'_> {
         (!lost.is_empty()).then_some(Hit { hosts: lost, ..Hit::default() })
     }
 
-    /// Waits until each host has ranks: its agent was told to start them, so all agents have answered.
+    /// Waits until each host has ranks: its agent was told to start them, so all agents have answered. When
+    /// the job goes on, some hosts may be lost.
     fn await_start(self) {
         let Some((hosts, count)) = self.hosts else { return };
         let has_ranks = |host: u32| !ranks_of(hosts.processes(host)).is_empty();
-        waits(self.front, START, || (1..=count).all(has_ranks).then_some(()));
+        let have_ranks = || {
+            if self.goes_on { (1..=count).any(has_ranks) } else { (1..=count).all(has_ranks) }
+        };
+        waits(self.front, START, || have_ranks().then_some(()));
+    }
+
+    /// Returns whether somebody was hit, and whether no rank was there.
+    fn strike_launcher(self, blow: Blow) -> (bool, bool) {
+        let front = self.front;
+        let launcher = waits(front, TIMEOUT, || launcher(front)).filter(|_| blow != Blow::KillFront);
+        // A launcher that stands still learns of no rank's end: if there is one now, the job is not over.
+        launcher.map(|pid| send(pid, Signal::SIGSTOP));
+        let without_ranks = self.ranks().is_empty();
+        let front = Some(front).filter(|_| blow != Blow::KillLauncher);
+        // Of two, the launcher first: it would end its ranks in an orderly way.
+        let all = [launcher, front].into_iter().flatten();
+        (all.filter(|pid| send(*pid, Signal::SIGKILL)).count() > 0, without_ranks)
     }
 
     fn await_ranks(self) -> Vec<Process> {
@@ -135,14 +156,6 @@ impl Target<'_> {
             None => ranks_of(launcher(self.front).map(children).unwrap_or_default()),
         }
     }
-}
-
-/// Returns whether somebody was hit.
-fn strike_launcher(front: i32, blow: Blow) -> bool {
-    let launcher = waits(front, TIMEOUT, || launcher(front)).filter(|_| blow != Blow::KillFront);
-    let front = Some(front).filter(|_| blow != Blow::KillLauncher);
-    // Of two, the launcher first: it would end its ranks in an orderly way.
-    [launcher, front].into_iter().flatten().filter(|pid| send(*pid, Signal::SIGKILL)).count() > 0
 }
 
 /// Sends a signal to a process that lives; tells whether there was one.

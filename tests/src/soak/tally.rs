@@ -12,6 +12,7 @@ pub struct Tally {
     injected: u64,
     launchers: u64,
     hosts: u64,
+    over: u64,
     lost: u64,
     restarts: u64,
     wrong: Vec<Wrong>,
@@ -26,6 +27,7 @@ impl Tally {
         self.injected += run.injected.len() as u64;
         self.launchers += run.launchers_killed;
         self.hosts += run.hosts_lost();
+        self.over += u64::from(run.was_over);
         self.lost += u64::from(run.is_lost);
         self.restarts += run.restarts;
         self.wrong.extend(run.findings.iter().map(|finding| finding.wrong));
@@ -48,7 +50,7 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { runs, failed, kills, injected, launchers, hosts, lost, restarts, .. } = self;
+        let Tally { runs, failed, kills, injected, launchers, hosts, over, lost, restarts, .. } = self;
         let rows = [
             ("runs", runs.to_string()),
             (
@@ -57,6 +59,7 @@ impl fmt::Display for Tally {
             ),
             ("launchers killed", launchers.to_string()),
             ("hosts lost", hosts.to_string()),
+            ("jobs that were over when their launcher was killed", over.to_string()),
             ("jobs that ended for want of a checkpoint, as they may", lost.to_string()),
             ("restarts", restarts.to_string()),
             ("wrong results", self.count(Wrong::Result).to_string()),

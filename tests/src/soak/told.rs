@@ -56,6 +56,8 @@ pub(super) enum Whom {
     Rank(u32, Option<u32>, String),
     /// A host.
     Host(u32),
+    /// The launcher before.
+    Launcher,
 }
 
 /// What a launcher tells of what became of ranks.
@@ -76,6 +78,8 @@ pub(super) enum News {
     Moves(Vec<(u32, u32)>, u64),
     /// A host is back.
     Back(u32),
+    /// A host has kept nothing for the next launcher.
+    KeepsNothing(u32),
     /// The job ends: a rank's checkpoint of this epoch is lost.
     Lost(u64),
 }
@@ -137,6 +141,10 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
     if let Some(host) = text.strip_prefix("host ").and_then(|rest| host(rest.strip_suffix(" is back")?)) {
         return Some(News::Back(host));
     }
+    let kept = text.strip_prefix("host ").and_then(|rest| rest.split_once(": nothing is kept of job "));
+    if let Some(host) = kept.and_then(|(name, _)| host(name)) {
+        return Some(News::KeepsNothing(host));
+    }
     if has_incarnation && let Some((moves, rest)) = moves(text) {
         return Some(News::Moves(moves, number_behind(rest, "(epoch ").unwrap_or(0)));
     }
@@ -168,6 +176,9 @@ fn whom(text: &str) -> Option<Whom> {
     if let Some(rest) = text.strip_prefix("host ") {
         let (name, rest) = rest.split_once(": ")?;
         return host(name).filter(|_| rest.starts_with("its agent is gone, ")).map(Whom::Host);
+    }
+    if text.strip_prefix("the launcher of job ").is_some_and(|rest| rest.contains(" is lost; ")) {
+        return Some(Whom::Launcher);
     }
     let (who, rest) = text.strip_prefix("rank ")?.split_once(" was killed by ")?;
     let (signal, _) = rest.split_once([';', ' '])?;
@@ -221,14 +232,17 @@ mod tests {
             scash: host 10.77.0.2 is back\n\
             scash: rank 2 moves to host 10.77.0.2, rank 3 moves to host 10.77.0.2; \
             all 4 ranks go on from barrier 30 (epoch 6, incarnation 4) after 0.1 s\n\
+            scash: host 10.77.0.2: nothing is kept of job 7-8: its agent is not there (it has ended)\n\
+            scash: the launcher of job 7-8 is lost; all 4 ranks go on from barrier 40 (epoch 7, incarnation 4) after 0.2 s\n\
             scash: host elsewhere: its agent is gone, and all 4 ranks go on from barrier 20 (epoch 2, incarnation 1)\n";
         let told = told(text, false);
         let rank = Whom::Rank(1, Some(1), "SIGKILL".to_owned());
         let comes = |rank, host, lost| News::Comes { rank, host, lost };
         let news = [comes(2, 3, None), comes(3, 1, Some((17, 2))), News::GoOn(Whom::Host(2), 2)];
         let later = [News::GoOn(rank, 0), News::Lost(5), News::Back(2), News::Moves(vec![(2, 2), (3, 2)], 6)];
-        assert_eq!(told.news, [&news[..], &later[..]].concat());
-        assert_eq!((told.restarts, told.incarnation, told.others.len()), (4, Some(4), 1));
+        let next = [News::KeepsNothing(2), News::GoOn(Whom::Launcher, 7)];
+        assert_eq!(told.news, [&news[..], &later[..], &next[..]].concat());
+        assert_eq!((told.restarts, told.incarnation, told.others.len()), (5, Some(4), 1));
         assert!(told.lacks_output() && told.lost() == Some(5));
     }
 
