@@ -55,6 +55,12 @@ pub(super) struct Raw {
     #[arg(long, value_name = "TIME", requires = "replicas", value_parser = linger)]
     linger: Option<Linger>,
 
+    /// Have another launcher wait on this host, which goes on with the job by itself when this one is lost and
+    /// more than half of the hosts say so (a spare is one, too). What the job prints from then on is in files
+    /// there: scash-JOB.out and scash-JOB.err
+    #[arg(long, value_name = "HOST", requires = "replicas")]
+    standby: Option<String>,
+
     /// Go on with the job that standard input describes, whose launcher is lost (scash resume says so)
     #[arg(long, hide = true)]
     pub(super) take_over: bool,
@@ -143,6 +149,8 @@ pub(super) struct Replicas {
     env: Vec<(&'static str, String)>,
     /// What is to go wrong with hosts and the launcher.
     pub(super) host_failures: Vec<HostInjection>,
+    /// Where another launcher waits.
+    pub(super) standby: Option<String>,
     /// Where checkpoints are kept.
     pub(super) place: StoreLocation,
 }
@@ -207,11 +215,29 @@ impl Raw {
             return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
         let linger = self.linger.unwrap_or(Linger::USUAL).0;
+        if self.standby.is_some() && hosts.map_or(0, Layout::hosts) < 3 {
+            return misused(
+                "--standby: of two hosts none knows whether the other one is lost: name three, of which one may be a spare (`--host a:2,b:2,c:spare`)",
+            );
+        }
+        if self.standby.is_some() && linger.is_none() {
+            return misused("--standby: with --linger off no host keeps anything for another launcher");
+        }
         let mut schedule = self.schedule;
         let host_failures = if hosts.is_some() { schedule.take_host_failures() } else { Vec::new() };
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), schedule.env(ranks)?);
         let has_spares = spares > 0;
-        Ok(Some(Replicas { copies, has_spares, hosts_return, linger, restarts, env, host_failures, place }))
+        Ok(Some(Replicas {
+            copies,
+            has_spares,
+            hosts_return,
+            linger,
+            restarts,
+            env,
+            host_failures,
+            standby: self.standby,
+            place,
+        }))
     }
 }
 

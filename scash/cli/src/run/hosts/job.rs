@@ -4,15 +4,17 @@
 
 mod accusations;
 mod failures;
+mod heartbeats;
 mod moves;
 mod requests;
 mod returns;
+mod standby;
 mod start;
 mod survive;
 mod takeover;
 
 use super::frames::{Down, Keeping, Up};
-use super::heartbeat::{HeartbeatProbe, HostHealth};
+use super::heartbeat::HeartbeatProbe;
 use super::link::{AgentLink, AgentStage, waited_for};
 use super::printer::{OutputChunk, OutputReport, Printers};
 use super::succession::Succession;
@@ -31,6 +33,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::Secret;
 use scash_join::boot::{Exit, LauncherRelay, Layout, Report};
+use standby::Standby;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -127,6 +130,8 @@ struct Job<'a> {
     keepings: Vec<Option<Keeping>>,
     /// What is to go wrong because the user wants it.
     failures: Failures,
+    /// The second launcher, if the user wants one.
+    standby: Standby,
 }
 
 impl<'a> Job<'a> {
@@ -166,6 +171,7 @@ impl<'a> Job<'a> {
             succession: takeover::succession(plan, hosts, one_stream)?,
             keepings: hosts.names.iter().map(|_| None).collect(),
             failures: Failures::of(plan, hosts)?,
+            standby: Standby::None,
         };
         if let Some(control) = &job.control {
             job.watch(control, EpollFlags::EPOLLIN, ASKED)?;
@@ -205,6 +211,7 @@ impl<'a> Job<'a> {
     /// Lets all agents go, and gives the commands that called them time to end.
     fn part(&mut self) {
         self.links.iter_mut().for_each(AgentLink::let_go);
+        self.part_with_standby();
         let by = Instant::now() + FAREWELL;
         while Instant::now() < by && self.links.iter().any(|link| link.exit.is_none()) {
             std::thread::sleep(Duration::from_millis(1));
@@ -239,6 +246,7 @@ impl<'a> Job<'a> {
         self.judge_accusations();
         self.release();
         self.fail();
+        self.look_after_standby();
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
         self.settle();
@@ -447,7 +455,7 @@ impl<'a> Job<'a> {
         let ranks: Vec<u32> = self.link(host).ranks.iter().copied().collect();
         self.link(host).let_go();
         self.link(host).kill();
-        if self.survive_a_host(host, &why) {
+        if self.is_outvoted(&why) || self.survive_a_host(host, &why) {
             return;
         }
         self.print_no_more_of(host);
@@ -503,34 +511,6 @@ impl<'a> Job<'a> {
         }
         self.dead_by = self.dead_by.filter(|by| now < *by);
         self.settle();
-    }
-
-    /// Asks hosts whether they are there, and notices those that are not.
-    fn probe_hosts(&mut self) {
-        let now = Instant::now();
-        let Some(heartbeat) = self.hosts.heartbeat.filter(|_| now >= self.next_probe) else { return };
-        self.next_probe = now + heartbeat.pause();
-        for host in 0..self.layout.hosts() {
-            let link = self.link(host);
-            if !link.is_open() {
-                // Nothing of it is missed any more.
-                link.probe = None;
-            }
-            match link.probe.as_mut().map(|probe| probe.turn(heartbeat, now)) {
-                None | Some(HostHealth::Unknown) => {}
-                Some(HostHealth::There) => link.was_probed = true,
-                Some(HostHealth::Broken) => link.probe = None,
-                // Until ranks run, somebody may still plug it in.
-                Some(HostHealth::Silent(_)) if self.start_by.is_some() => {}
-                Some(HostHealth::Silent(silence)) => {
-                    let why = format!(
-                        "it has not answered for {} ms (--heartbeat): it is down, or the way to it is",
-                        silence.as_millis()
-                    );
-                    self.lose(host, &why);
-                }
-            }
-        }
     }
 
     /// Passes on what has been decided.

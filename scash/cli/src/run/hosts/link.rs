@@ -306,7 +306,7 @@ fn next_part(program: &mut Option<(Rc<[u8]>, usize)>) -> Option<Down> {
 }
 
 /// The command that runs the agent of a host.
-fn words(hosts: &Hosts, name: &str) -> Vec<OsString> {
+pub(super) fn words(hosts: &Hosts, name: &str) -> Vec<OsString> {
     let mut words: Vec<OsString> = hosts.rsh.iter().map(Into::into).collect();
     words.extend([name.into(), quoted(&hosts.agent), "agent".into()]);
     words
@@ -331,7 +331,7 @@ pub(super) fn quoted(path: &Path) -> OsString {
 }
 
 /// What the child does between fork and exec.
-fn prepare(launcher: Pid, is_alone: bool) -> io::Result<()> {
+pub(super) fn prepare(launcher: Pid, is_alone: bool) -> io::Result<()> {
     if is_alone {
         // Without a terminal it cannot ask for a password.
         nix::unistd::setsid()?;

@@ -63,6 +63,7 @@ mod printer;
 mod program_copy;
 mod recall;
 mod relay;
+mod standby;
 mod stores;
 mod succession;
 mod transfer;

@@ -4,15 +4,20 @@
 
 use super::agent::serve_launcher;
 use super::frames::{Up, hello};
+use super::standby;
 use super::succession::{Found, JobName, TAKE, connect, find};
 use crate::run::plan::RSH_IF_NOT_SAID;
 use crate::run::status;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// What the agent of a host is started for.
 #[derive(Debug, clap::Args)]
@@ -28,11 +33,16 @@ pub(crate) struct AgentArgs {
     /// Say what agents keep here of this job
     #[arg(long, value_name = "JOB", conflicts_with = "of")]
     find: Option<String>,
+
+    /// Wait until the launcher at the other end of standard input is lost, and go on with its job
+    #[arg(long, conflicts_with_all = ["of", "find"])]
+    standby: bool,
 }
 
 /// Serves a launcher; returns the exit status.
 pub(crate) fn agent(args: &AgentArgs) -> u8 {
     match (&args.of, &args.find) {
+        _ if args.standby => standby::wait(),
         (Some(job), _) => join(job, args.host.unwrap_or(0)),
         (None, Some(job)) => tell(job),
         (None, None) => serve_launcher(),
@@ -116,7 +126,7 @@ pub(in crate::run) fn resume(job: &str, search: Search) -> Result<std::convert::
         if !found.is_empty() {
             break;
         }
-        match ask(job, host, &search) {
+        match ask(job, host, &search, None) {
             Ok(there) => found.extend(there),
             Err(why) => whys.push(format!("host {host}: {why}")),
         }
@@ -146,8 +156,13 @@ pub(in crate::run) fn resume(job: &str, search: Search) -> Result<std::convert::
     }
 }
 
-/// Asks on another host.
-fn ask(job: &str, host: &str, search: &Search) -> Result<Vec<Found>, String> {
+/// Asks on another host, which may take so long to answer.
+pub(super) fn ask(
+    job: &str,
+    host: &str,
+    search: &Search,
+    most: Option<Duration>,
+) -> Result<Vec<Found>, String> {
     let rsh = search.rsh.as_deref().unwrap_or(RSH_IF_NOT_SAID);
     let agent = match &search.agent {
         Some(agent) => agent.clone(),
@@ -156,19 +171,45 @@ fn ask(job: &str, host: &str, search: &Search) -> Result<Vec<Found>, String> {
     let mut words = rsh.split_whitespace();
     let mut command = Command::new(words.next().ok_or("--rsh: which command?")?);
     command.args(words).arg(host).arg(super::link::quoted(&agent)).args(["agent", "--find", job]);
-    command.stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = command.output().map_err(|error| format!("running `{rsh}`: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("`{rsh} {host}` has brought no answer ({})", output.status));
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("running `{rsh}`: {error}"))?;
+    let bytes = child.stdout.take().map_or(Ok(Vec::new()), |stdout| read_in_time(stdout, most));
+    if bytes.is_err() {
+        let _ = child.kill();
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("its answer is none: {error}"))
+    let ended = child.wait().map_err(|error| format!("running `{rsh}`: {error}"))?;
+    let bytes = bytes.map_err(|error| format!("`{rsh} {host}`: {error}"))?;
+    if !ended.success() {
+        return Err(format!("`{rsh} {host}` has brought no answer ({ended})"));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| format!("its answer is none: {error}"))
+}
+
+/// All that comes, if it comes in time.
+fn read_in_time(mut from: impl Read + AsFd, most: Option<Duration>) -> io::Result<Vec<u8>> {
+    let (until, mut all) = (most.map(|most| Instant::now() + most), Vec::new());
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left =
+            left.map_or(PollTimeout::NONE, |left| PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+        match poll(&mut [PollFd::new(from.as_fd(), PollFlags::POLLIN)], left) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
+            Err(Errno::EINTR) => continue,
+            polled => polled?,
+        };
+        let mut buffer = [0; 4096];
+        match from.read(&mut buffer)? {
+            0 => return Ok(all),
+            length => all.extend_from_slice(&buffer[..length]),
+        }
+    }
 }
 
 /// What agents here have lost their launcher, for people.
 pub(crate) fn orphans() -> Vec<String> {
     let found = find(None).unwrap_or_default();
     let orphan = |found: &Found| {
-        let Found { succession, host, left } = found;
+        let Found { succession, host, left, .. } = found;
         let name = succession.names.get(*host as usize)?;
         let (job, left) = (&succession.job, (*left)?);
         Some(format!(

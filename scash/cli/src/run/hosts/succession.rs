@@ -12,7 +12,8 @@
 //! | `>` | takes the connection for the pipes of a new launcher; or says, in a frame, that it has one |
 //! | `x` | ends, if it has no launcher: another agent of its host is there |
 
-use super::Hosts;
+use super::relay::Search;
+use super::{Hosts, SILENCE};
 use crate::run::plan::Plan;
 use crate::run::recovery::Description;
 use crate::run::{Refusal, status};
@@ -151,6 +152,16 @@ impl Succession {
         self.command.is_one
     }
 
+    /// The directory in which the job began.
+    pub(super) fn directory(&self) -> PathBuf {
+        self.command.directory()
+    }
+
+    /// How its agents are looked for.
+    pub(super) fn search(&self) -> Search {
+        Search { hosts: Vec::new(), rsh: Some(self.rsh.join(" ")), agent: Some(self.agent.clone()) }
+    }
+
     /// Becomes the command that goes on with this job, by a remote shell and an agent that may be others now.
     /// Returns only if it cannot. `hosts`: those that are called at first; all, if there are none.
     pub(super) fn take_over(
@@ -198,6 +209,15 @@ pub(super) struct Found {
     pub(super) host: u32,
     /// For how many seconds it keeps what it has; `None`: it has a launcher.
     pub(super) left: Option<u64>,
+    /// For how many seconds it has heard nothing of a launcher.
+    pub(super) silence: u64,
+}
+
+impl Found {
+    /// Whether it takes another launcher.
+    pub(super) fn misses_its_launcher(&self) -> bool {
+        self.left.is_some() || self.silence >= SILENCE.as_secs()
+    }
 }
 
 /// The agent's end.

@@ -100,6 +100,11 @@ impl Description {
         Ok(Description { environment, input: None, ..description })
     }
 
+    /// The directory in which the job began.
+    pub(in crate::run) fn directory(&self) -> std::path::PathBuf {
+        self.directory.get().into()
+    }
+
     /// The command that goes on with the job of that directory.
     pub(super) fn how_to_go_on(&self, directory: &Path) -> String {
         how_to_go_on(self.launcher.as_deref(), self.ranks, directory)

@@ -120,7 +120,8 @@ impl Agent {
     fn say_what_this_is(&self, stream: &mut UnixStream) {
         let (Some(orphan), Some(work)) = (&self.orphan, &self.work) else { return };
         let left = self.time_left().map(|left| left.as_secs());
-        let found = Found { succession: orphan.succession.clone(), host: work.host, left };
+        let silence = self.heard.elapsed().as_secs();
+        let found = Found { succession: orphan.succession.clone(), host: work.host, left, silence };
         // Who asks may have gone.
         let _ = stream.write_all(&serde_json::to_vec(&found).unwrap_or_default());
     }

@@ -78,6 +78,11 @@ impl Job<'_> {
         self.survival.as_ref().is_some_and(|survival| survival.recovery.is_ending())
     }
 
+    /// Whether all ranks have ended for good.
+    pub(super) fn is_finished(&self) -> bool {
+        self.survival.as_ref().is_some_and(|survival| survival.is_finished)
+    }
+
     /// Whether an agent may be done whose ranks have all ended.
     pub(super) fn may_be_done(&self) -> bool {
         self.survival.as_ref().is_none_or(|survival| survival.is_finished)
@@ -294,7 +299,7 @@ impl Job<'_> {
     }
 
     /// Ranks that were lost will not be started again.
-    fn give_up(&mut self, failure: &JobFailure) {
+    pub(super) fn give_up(&mut self, failure: &JobFailure) {
         self.supervisor.gone();
         let place = failure.rank.and_then(|rank| self.place(rank));
         let actions = self.supervisor.failed(failure, place.as_deref(), Instant::now());

@@ -103,9 +103,10 @@ impl Job<'_> {
                 come[*rank as usize] = *lengths;
             }
         }
-        for host in 0..self.layout.hosts() {
-            self.begin_with(host);
-        }
+        let is_there = |host: &u32| self.links[*host as usize].stage == AgentStage::Ready;
+        let (there, lost): (Vec<u32>, Vec<u32>) = (0..self.layout.hosts()).partition(is_there);
+        // A spare that is there takes the ranks of a host that is lost.
+        there.into_iter().chain(lost).for_each(|host| self.begin_with(host));
         self.send_home();
         let why = format!(
             "the launcher of job {} is lost",

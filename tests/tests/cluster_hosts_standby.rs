@@ -1,0 +1,106 @@
+//! A second launcher goes on with a job by itself when the first one is lost (`scash run --standby HOST`). The
+//! results are what they would have been.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::{Ended, Hosts, HostsJob, Orphan, run_beside, wait_for_status_on};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Two hosts of two ranks each, and one that has none.
+const THREE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
+/// Where the launcher is, and where the other one waits.
+const HERE: &str = "10.77.0.1";
+const THERE: &str = "10.77.0.3";
+const WHOLE: &str = "copies of each checkpoint: 1, whole\n";
+
+fn job(hosts: &Hosts, three: &str) -> HostsJob {
+    hosts.job(three).options("--replicas 1 --checkpoint every=20 --no-rejoin --standby").options(THERE)
+}
+
+/// Starts it on the first host, in the directory of these hosts: files will be there.
+fn command(hosts: &Hosts, job: &HostsJob) -> Command {
+    let mut command = job.until_on(HERE, Path::new(env!("CARGO_BIN_EXE_until")));
+    command.current_dir(hosts.file(""));
+    command
+}
+
+/// Has the job end when the other launcher has gone on with it, and returns what that has printed, when
+/// nobody is left.
+fn goes_on_there(hosts: &Hosts, words: &str) -> Ended {
+    wait_for_status_on(hosts, THERE, words);
+    hosts.let_end();
+    wait_until(|| (1..=3).all(|host| hosts.processes(host).is_empty()));
+    let [out, err] = ["out", "err"].map(|end| {
+        let is_one = |path: &PathBuf| path.extension().is_some_and(|extension| extension == end);
+        let files = std::fs::read_dir(hosts.file("")).unwrap().map(|entry| entry.unwrap().path());
+        let file = files.filter(|path| path.display().to_string().contains("scash-")).find(is_one);
+        let file = file.unwrap_or_else(|| panic!("no file scash-JOB.{end}"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(file).unwrap();
+        text
+    });
+    Ended { what: "the other launcher".to_owned(), status: 0, out, err }
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(60), "it does not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_other_launcher_goes_on_when_the_first_one_is_lost_alone_or_with_its_host() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for (with_host, words, said) in [
+        (false, "host 10.77.0.1 is there; ranks 0, 1", "is lost; all 4 ranks go on from barrier"),
+        (true, "host 10.77.0.3 is there; ranks 0, 1", "rank 0 comes back on host 10.77.0.3"),
+    ] {
+        let _ = std::fs::remove_file(hosts.file("end"));
+        Orphan::of(&hosts, command(&hosts, &job(&hosts, THREE)), |_| {
+            wait_for_status_on(&hosts, HERE, WHOLE);
+            if with_host {
+                hosts.kill(1);
+            }
+        });
+        let ended = goes_on_there(&hosts, words);
+        ended.is_right();
+        ended.said(&[said]);
+    }
+}
+
+#[test]
+fn a_launcher_that_is_cut_off_with_the_smaller_part_of_the_hosts_leaves_the_job_to_the_other_one() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    // (The commands that stand for a remote shell are the agents here: the launcher takes them along.)
+    let ended = run_beside(command(&hosts, &job(&hosts, THREE)), |_| {
+        wait_for_status_on(&hosts, HERE, WHOLE);
+        hosts.cut(1);
+    });
+    hosts.plug_in(1);
+    ended.failed(125, &["1 of 3 hosts are left, and with --standby the launcher that has more than half"]);
+}
+
+#[test]
+fn the_other_launcher_is_gone_when_the_job_is_over() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let ended = hosts.run_through(command(&hosts, &job(&hosts, THREE)), |_| {
+        wait_for_status_on(&hosts, HERE, WHOLE);
+    });
+    assert_eq!(ended.err, "", "{ended}");
+}
+
+#[test]
+fn another_launcher_that_could_not_go_on_is_refused() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let until = Path::new(env!("CARGO_BIN_EXE_until"));
+    for (three, options, why) in [
+        ("10.77.0.1:2,10.77.0.2:2", "", "--standby: of two hosts none knows"),
+        (THREE, "--linger off", "--standby: with --linger off"),
+    ] {
+        job(&hosts, three).options(options).run(until, &[]).failed(2, &[why]);
+    }
+}
