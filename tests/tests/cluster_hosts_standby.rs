@@ -1,5 +1,5 @@
-//! A second launcher goes on with a job by itself when the first one is lost (`scash run --standby HOST`). The
-//! results are what they would have been.
+//! A second launcher goes on with a job by itself when the first one is lost (`scash run --standby HOST`).
+//! The results are what they would have been.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

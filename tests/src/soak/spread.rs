@@ -80,8 +80,8 @@ impl Spread {
         }
         for _ in 0..rng.pick(&[0, 0, 0, 1, 1, 2]) {
             let at = rng.below(u32::try_from(blows.len()).unwrap_or(0) + 1) as usize;
-            // A launcher whose front is killed ends the job in an orderly way.
-            blows.insert(at, rng.pick(&[Blow::KillLauncher, Blow::KillBoth]));
+            // One alone would tidy up after the other, and agents are its children here.
+            blows.insert(at, Blow::KillBoth);
         }
         let strike = |blow| {
             // Some come while ranks are on their way back, and some when they have long gone on.

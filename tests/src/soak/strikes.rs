@@ -135,13 +135,15 @@ impl Target<'_> {
     fn strike_launcher(self, blow: Blow) -> (bool, bool) {
         let front = self.front;
         let launcher = waits(front, TIMEOUT, || launcher(front)).filter(|_| blow != Blow::KillFront);
-        // A launcher that stands still learns of no rank's end: if there is one now, the job is not over.
-        launcher.map(|pid| send(pid, Signal::SIGSTOP));
-        let without_ranks = self.ranks().is_empty();
         let front = Some(front).filter(|_| blow != Blow::KillLauncher);
-        // Of two, the launcher first: it would end its ranks in an orderly way.
-        let all = [launcher, front].into_iter().flatten();
-        (all.filter(|pid| send(*pid, Signal::SIGKILL)).count() > 0, without_ranks)
+        let all = || [front, launcher].into_iter().flatten();
+        // Neither tidies up after the other. And a launcher that stands still learns of no rank's end: if
+        // there is a rank now, the job is not over.
+        for pid in all() {
+            send(pid, Signal::SIGSTOP);
+        }
+        let without_ranks = self.ranks().is_empty();
+        (all().filter(|pid| send(*pid, Signal::SIGKILL)).count() > 0, without_ranks)
     }
 
     fn await_ranks(self) -> Vec<Process> {

@@ -55,9 +55,9 @@ pub(super) struct Raw {
     #[arg(long, value_name = "TIME", requires = "replicas", value_parser = linger)]
     linger: Option<Linger>,
 
-    /// Have another launcher wait on this host, which goes on with the job by itself when this one is lost and
-    /// more than half of the hosts say so (a spare is one, too). What the job prints from then on is in files
-    /// there: scash-JOB.out and scash-JOB.err
+    /// Have another launcher wait on this host, which goes on with the job by itself when this one is lost
+    /// and more than half of the hosts say so (a spare is one, too). What the job prints from then on is in
+    /// files there: scash-JOB.out and scash-JOB.err
     #[arg(long, value_name = "HOST", requires = "replicas")]
     standby: Option<String>,
 

@@ -1,6 +1,6 @@
-//! A second launcher that waits (`scash run --standby HOST`). The launcher starts it by the remote shell, tells
-//! it what the job is, and from then on that it is there. When it is not any more, and more than half of the
-//! job's hosts say the same, the second one goes on with the job as `scash resume` does.
+//! A second launcher that waits (`scash run --standby HOST`). The first one starts it by the remote shell,
+//! tells it what the job is, and from then on that it is there. When it is not any more, and more than half
+//! of the job's hosts say the same, the second one goes on with the job as `scash resume` does.
 //!
 //! ```text
 //!            the pipe ends, or is silent          more than half of the hosts
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! So that not two launchers go on, each with some of the hosts, the first one leaves the job alone as well
-//! when it does not reach more than half of them ([`Job::is_outvoted`](super::job)).
+//! when it does not reach more than half of them (`job/standby.rs`).
 
 use super::relay::{Search, ask};
 use super::succession::{Found, Succession};
@@ -130,8 +130,8 @@ fn wait_for(launcher: &mut Launcher<impl Read + AsFd>, succession: &Succession) 
     }
 }
 
-/// Goes on with the job when its hosts agree. `None`: the launcher is there after all. `gone`: since when it is
-/// known to be gone.
+/// Goes on with the job when its hosts agree. `None`: the launcher is there after all. `gone`: since when it
+/// is known to be gone.
 fn replace(
     launcher: &mut Launcher<impl Read + AsFd>,
     succession: &Succession,
