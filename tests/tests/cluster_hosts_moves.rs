@@ -56,6 +56,34 @@ fn a_spare_host_that_is_lost_before_it_is_used_is_not_missed() {
 }
 
 #[test]
+fn ranks_that_have_all_been_on_one_host_go_on_on_two() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let until = Path::new(env!("CARGO_BIN_EXE_until"));
+    for share in ["SCASH_SHARE=on", "SCASH_SHARE=off"] {
+        // As they begin.
+        let job = hosts.job("10.77.0.1:3,10.77.0.2:spare");
+        let job = job.options("--replicas 1 --checkpoint every=20 --env").options(share);
+        hosts.run_through(job.until(until), |front| {
+            wait_for_status(front, "last checkpoint: epoch ");
+            for rank in ["0", "2"] {
+                scash(&["migrate", &front.to_string(), rank, "10.77.0.2"]).succeeded();
+            }
+            wait_for_status(front, "host 10.77.0.2 is there; ranks 0, 2");
+        });
+        // As they begin anew, since a host is lost before there is a checkpoint.
+        let job = hosts.job("10.77.0.1:2,10.77.0.2:2");
+        let job = job.options("--replicas 1 --checkpoint every=20 --no-rejoin --env").options(share);
+        let job = job.option("--inject", "kill host 10.77.0.2 after 1ms");
+        hosts.run_through(job.until(until), |front| {
+            wait_for_status(front, "ranks 0, 1, 2, 3");
+            wait_for_status(front, "last checkpoint: epoch ");
+            scash(&["rejoin", &front.to_string(), "10.77.0.2"]).succeeded();
+            wait_for_status(front, "host 10.77.0.2 is there; ranks 2, 3");
+        });
+    }
+}
+
+#[test]
 fn spare_hosts_without_replicas_are_refused() {
     let Some(hosts) = Hosts::new(3) else { return };
     let ended = hosts.job(SPARE).run(&built("laplace"), &[]);

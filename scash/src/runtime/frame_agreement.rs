@@ -14,6 +14,7 @@ use crate::runtime::host_objects::{self, HostObjects};
 use crate::runtime::node_objects::NodeObjects;
 use crate::runtime::objects::Objects;
 use scash_comm::{Caps, Endpoint, Exchange};
+use scash_join::boot::Member;
 use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -60,17 +61,17 @@ fn obstacle_of_settings(config: &Config) -> Option<u8> {
     }
 }
 
-fn obstacle(exchange: &dyn Exchange, endpoint: &dyn Endpoint, config: &Config) -> Option<u8> {
-    let host = exchange.host(exchange.rank());
+fn obstacle(member: &Member, endpoint: &dyn Endpoint, config: &Config) -> Option<u8> {
     obstacle_of_settings(config)
-        .or_else(|| (0..exchange.size()).any(|rank| exchange.host(rank) != host).then_some(2))
+        // Be they all on one of them: they may come back on others, with an image that shares frames.
+        .or_else(|| member.has_several_hosts().then_some(2))
         .or_else(|| (!endpoint.caps().contains(Caps::DIRECT)).then_some(3))
 }
 
 /// Decides with all other ranks whose frames the region shows, and maps those. Collective, if frames are to
 /// be shared. Returns what carries out calls on objects of synchronisation, too.
 pub(super) fn settle(
-    exchange: &mut dyn Exchange,
+    member: &mut Member,
     endpoint: &dyn Endpoint,
     config: &Config,
     region: &mut Region,
@@ -78,8 +79,8 @@ pub(super) fn settle(
     if !config.share {
         return Ok((FrameSharing::Own, Box::new(NodeObjects)));
     }
-    let (rank, size) = (exchange.rank(), exchange.size());
-    let objects = match obstacle(exchange, endpoint, config) {
+    let (rank, size) = (member.rank(), member.size());
+    let objects = match obstacle(member, endpoint, config) {
         Some(number) => Err(number),
         None => HostObjects::new(rank, size, endpoint.cores_are_scarce()).map_err(|_| NO_ROOM),
     };
@@ -87,7 +88,7 @@ pub(super) fn settle(
         Ok(objects) if rank == 0 => vec![region.fd(), objects.fd()],
         _ => Vec::new(),
     };
-    let said = tell_all(exchange, objects.as_ref().err().copied(), region.pages(), &gives)?;
+    let said = tell_all(member, objects.as_ref().err().copied(), region.pages(), &gives)?;
     drop(gives);
     let (Ok(mut objects), None) = (objects, said.obstacle) else {
         return Ok((

@@ -70,7 +70,8 @@ pub fn init() -> Result<&'static Runtime> {
     if let Some(checkpoints) = &mut checkpoints {
         checkpoints.has(&context.copies);
     }
-    let mut node_config = node_config(&config, &*context.endpoint, context.frames);
+    let mut node_config =
+        node_config(&config, &*context.endpoint, member.has_several_hosts(), context.frames);
     node_config.replicas = u32::from(checkpoints.is_some());
     let core = Core::new(Node::new(node_config), &config)?;
     let (rank, size, threads) = (context.endpoint.rank(), context.endpoint.size(), member.threads());
@@ -189,9 +190,15 @@ fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn node_config(config: &Config, endpoint: &dyn Endpoint, frames: FrameSharing) -> scash_proto::Config {
+fn node_config(
+    config: &Config,
+    endpoint: &dyn Endpoint,
+    has_several_hosts: bool,
+    frames: FrameSharing,
+) -> scash_proto::Config {
     let (rank, size) = (endpoint.rank(), endpoint.size());
-    let direct = endpoint.caps().contains(Caps::DIRECT);
+    // What ranks know of each other goes with them to other hosts, where there are some.
+    let direct = endpoint.caps().contains(Caps::DIRECT) && !has_several_hosts;
     scash_proto::Config {
         rank: Rank(rank),
         size,

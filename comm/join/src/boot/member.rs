@@ -178,6 +178,12 @@ impl Member {
         Ok(())
     }
 
+    /// Whether the job has several hosts, though all ranks may be on one of them: as others have none yet, or
+    /// are lost. Ranks may come back on the others.
+    pub fn has_several_hosts(&self) -> bool {
+        self.layout.hosts() > 1
+    }
+
     /// Application threads that this rank should run.
     pub fn threads(&self) -> u32 {
         self.settings.threads

@@ -51,7 +51,11 @@ impl Runtime {
         let config = Config { share, network, ..self.config.clone() };
         let mut context =
             start::assemble(&mut member, &config, self.kind, Some(&checkpoints.store), &environment)?;
-        context.frames = if share { context.frames } else { self.context.frames };
+        if share && context.frames != FrameSharing::Shared {
+            let why = "its image shares frames with all other ranks, and ranks cannot do so any more";
+            return Err(Error::Broken(why.to_owned()));
+        }
+        context.frames = self.context.frames;
         checkpoints.has(&context.copies);
         let moved = *lock(&self.moved_before) + self.context.endpoint.traffic();
         *lock(&self.moved_before) = moved;
