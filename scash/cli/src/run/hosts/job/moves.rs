@@ -16,6 +16,8 @@ use std::time::Instant;
 pub(super) struct Moves {
     /// From when they are started next.
     wanted: Relocations,
+    /// What was wanted when it was decided where ranks go on: more may be asked for before they do.
+    planned: Relocations,
     /// Ranks of `wanted` that could stay: they move when a checkpoint has been taken.
     asked: BTreeSet<u32>,
     /// Whether ranks of lost hosts go to spare ones.
@@ -49,6 +51,12 @@ impl Moves {
         &self.wanted
     }
 
+    /// What is wanted as it is decided where ranks go on.
+    pub(super) fn plan(&mut self) -> &Relocations {
+        self.planned.clone_from(&self.wanted);
+        &self.planned
+    }
+
     /// Ranks are started where they are wanted, or else where `next` says if they were where `before` says.
     pub(super) fn are_done(&mut self, before: &Layout, next: &Layout) {
         for rank in 0..next.size() {
@@ -60,8 +68,8 @@ impl Moves {
                 self.adopted.entry(rank).or_insert(from);
             }
         }
-        self.wanted.clear();
-        self.asked.clear();
+        self.wanted.retain(|rank, to| self.planned.get(rank) != Some(to));
+        self.asked.retain(|rank| self.wanted.contains_key(rank));
     }
 
     /// Ranks whose host is there again are to go back to it.
@@ -226,12 +234,12 @@ mod tests {
         let layout = Layout::with_spares(&[2, 1], 2).unwrap();
         let mut moves = Moves::new(&layout, true);
         moves.replace(&layout, 0, false, |_| true);
-        assert_eq!(*moves.wanted(), Relocations::from([(0, 2), (1, 2)]));
+        assert_eq!(moves.wanted, Relocations::from([(0, 2), (1, 2)]));
         // That one is lost, too, before they have come.
         moves.replace(&layout, 2, false, |_| true);
-        assert_eq!(*moves.wanted(), Relocations::from([(0, 3), (1, 3)]));
+        assert_eq!(moves.wanted, Relocations::from([(0, 3), (1, 3)]));
         moves.replace(&layout, 3, false, |_| true);
-        assert_eq!(*moves.wanted(), Relocations::new(), "they are adopted");
+        assert_eq!(moves.wanted, Relocations::new(), "they are adopted");
     }
 
     #[test]
@@ -240,12 +248,14 @@ mod tests {
         let mut moves = Moves::new(&layout, true);
         moves.want(2, 0);
         assert_eq!(moves.drain(&layout, 0, 0..4), Some(3));
-        assert_eq!(*moves.wanted(), Relocations::from([(0, 3), (1, 1), (2, 2)]));
+        assert_eq!(moves.wanted, Relocations::from([(0, 3), (1, 1), (2, 2)]));
         let next = layout.moved(|rank| [3, 1, 2, 2][rank as usize]).unwrap();
+        moves.plan();
         moves.are_done(&layout, &next);
         let layout = next;
         assert_eq!(moves.drain(&layout, 2, 0..4), Some(2));
-        assert_eq!(*moves.wanted(), Relocations::from([(2, 1), (3, 3)]));
+        assert_eq!(moves.wanted, Relocations::from([(2, 1), (3, 3)]));
+        moves.plan();
         moves.are_done(&layout, &layout);
         assert_eq!(moves.drain(&layout, 0, 0..4), Some(0));
         assert_eq!(moves.drain(&layout, 1, 0..2), None, "all others are drained");
@@ -256,15 +266,16 @@ mod tests {
         let layout = Layout::with_spares(&[2, 1], 1).unwrap();
         let mut moves = Moves::new(&layout, true);
         moves.replace(&layout, 0, false, |_| false);
-        assert_eq!(*moves.wanted(), Relocations::new());
+        assert_eq!(moves.wanted, Relocations::new());
         let mut moves = Moves::new(&layout, false);
         moves.replace(&layout, 0, false, |_| true);
-        assert_eq!(*moves.wanted(), Relocations::new());
+        assert_eq!(moves.wanted, Relocations::new());
     }
 
     /// Where ranks are now that were where `layout` says.
     fn settled(moves: &mut Moves, layout: &Layout, hosts: &[u32]) -> Layout {
         let next = layout.moved(|rank| hosts[rank as usize]).unwrap();
+        moves.plan();
         moves.are_done(layout, &next);
         next
     }
@@ -279,24 +290,37 @@ mod tests {
         moves.replace(&layout, 2, false, |_| true);
         let layout = settled(&mut moves, &layout, &[0, 0, 0, 0, 0]);
         moves.go_home(|_| false);
-        assert_eq!(*moves.wanted(), Relocations::new());
+        assert_eq!(moves.wanted, Relocations::new());
         moves.want(1, 2);
         moves.go_home(|host| host == 1);
-        assert_eq!(*moves.wanted(), Relocations::from([(1, 2), (2, 1), (3, 1)]));
+        assert_eq!(moves.wanted, Relocations::from([(1, 2), (2, 1), (3, 1)]));
         // It is lost once more before they have come.
         moves.replace(&layout, 1, false, |_| true);
-        assert_eq!(*moves.wanted(), Relocations::from([(1, 2)]));
+        assert_eq!(moves.wanted, Relocations::from([(1, 2)]));
         moves.go_home(|host| host == 1);
         let layout = settled(&mut moves, &layout, &[0, 2, 1, 1, 0]);
         moves.go_home(|host| host == 1);
-        assert_eq!(*moves.wanted(), Relocations::new(), "they are there");
+        assert_eq!(moves.wanted, Relocations::new(), "they are there");
         moves.drain(&layout, 2, 0..3).unwrap();
         moves.go_home(|_| true);
         assert_eq!(
-            *moves.wanted(),
+            moves.wanted,
             Relocations::from([(1, 0)]),
             "rank 4 does not go back to a host that is drained"
         );
+    }
+
+    #[test]
+    fn what_is_asked_for_while_ranks_move_is_done_with_the_next_checkpoint() {
+        let layout = Layout::with_spares(&[2], 1).unwrap();
+        let mut moves = Moves::new(&layout, false);
+        moves.want(0, 1);
+        assert_eq!(*moves.plan(), Relocations::from([(0, 1)]));
+        moves.want(1, 1);
+        let layout = layout.moved(|rank| 1 - rank).inspect(|next| moves.are_done(&layout, next)).unwrap();
+        assert_eq!((&moves.wanted, moves.asked.contains(&1)), (&Relocations::from([(1, 1)]), true));
+        settled(&mut moves, &layout, &[1, 1]);
+        assert_eq!((moves.wanted.len(), moves.asked.len()), (0, 0));
     }
 
     #[test]
@@ -305,14 +329,14 @@ mod tests {
         let mut moves = Moves::new(&layout, true);
         moves.want(0, 1);
         moves.replace(&layout, 1, true, |_| true);
-        assert_eq!(*moves.wanted(), Relocations::from([(1, 1)]));
+        assert_eq!(moves.wanted, Relocations::from([(1, 1)]));
         let layout = settled(&mut moves, &layout, &[0, 1]);
         moves.replace(&layout, 1, false, |_| true);
         let layout = settled(&mut moves, &layout, &[0, 2]);
         moves.returned(&layout, 1);
         moves.go_home(|_| true);
-        assert_eq!(*moves.wanted(), Relocations::new());
+        assert_eq!(moves.wanted, Relocations::new());
         moves.replace(&layout, 2, false, |_| true);
-        assert_eq!(*moves.wanted(), Relocations::from([(1, 1)]), "host 1 is the spare one now");
+        assert_eq!(moves.wanted, Relocations::from([(1, 1)]), "host 1 is the spare one now");
     }
 }

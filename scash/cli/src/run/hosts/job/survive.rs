@@ -201,7 +201,7 @@ impl Job<'_> {
         let Some(Survival { recovery, recall, rule, moves, course: found, .. }) = &mut self.survival else {
             return;
         };
-        let course = recall.course(&self.layout, rule, moves.wanted());
+        let course = recall.course(&self.layout, rule, moves.plan());
         let course = course.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|course| {
             let epoch = course.plan.base.epoch;
             let barrier = recovery::barrier(&course.states, epoch);
