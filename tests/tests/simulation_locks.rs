@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use scash_proto::interpreter::MOST_GOT;
 use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Request, Signal};
-use scash_tests::sim::program::{Interval, Op, Script};
+use scash_proto::{AllocOptions, Placement, Protocol};
+use scash_tests::sim::program::{Interval, Op, Script, Span};
 use scash_tests::sim::report::Report;
 use scash_tests::sim::{Setup, World};
 
@@ -94,6 +96,38 @@ fn a_flag_that_is_raised_far_enough_answers_at_once() {
 fn a_signal_that_nobody_waits_for_is_one_message() {
     let signals = [(1, Op::Signal(0, Signal::WakeOne)), (2, Op::Signal(0, Signal::WakeAll))];
     run(3, ObjectKind::Condition, &[&signals], |report| assert_eq!(messages(&report), [2]));
+}
+
+#[test]
+fn an_acquire_that_renews_many_pages_gets_them_at_once() {
+    let cost = |most_got| {
+        let mut script = Script::new(2, 64);
+        let options = AllocOptions { placement: Placement::Rank(0), protocol: Protocol::Adaptive, block: 1 };
+        let area = script.alloc(40, options);
+        let flag = script.make(ObjectKind::Flag, 1);
+        let word = |page| Span { page, first: 0, len: 8 };
+        // They take turns: rank 0 writes, and then rank 1 reads.
+        script.interval(|interval| {
+            for turn in 1..=6u8 {
+                let (written, read) = (u64::from(2 * turn), u64::from(2 * turn + 1));
+                area.iter().for_each(|page| interval.push(0, Op::Write(word(page), turn)));
+                interval.push(0, Op::Signal(flag, Signal::Raise(written)));
+                interval.push(0, Op::Request(flag, Request::AtLeast(read)));
+                interval.push(1, Op::Request(flag, Request::AtLeast(written)));
+                area.iter().for_each(|page| interval.push(1, Op::Read(word(page))));
+                interval.push(1, Op::Signal(flag, Signal::Raise(read)));
+            }
+        });
+        let setup = Setup { puts_at_once: false, renewals: 15, most_got, ..Setup::new(2, 64) };
+        let report = World::new(setup, script.into_program()).run().unwrap();
+        let traffic = report.periods.last().unwrap().traffic;
+        [report.counters().renewed, traffic.gets, traffic.refreshes]
+    };
+    // The first two turns fetch the pages, by faults.
+    let (renewed, fetched) = (4 * 40, 2 * 40);
+    assert_eq!(cost(1), [renewed, fetched, 4 * 40]);
+    assert_eq!(cost(16), [renewed, fetched, 4 * 3]);
+    assert_eq!(cost(MOST_GOT), [renewed, fetched, 4]);
 }
 
 #[test]

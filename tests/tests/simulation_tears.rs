@@ -107,6 +107,37 @@ fn a_renewed_page_keeps_what_threads_of_its_rank_write_meanwhile() {
     });
 }
 
+/// Pages that come in one get wait until their turn, each longer than the one before: what threads of the
+/// rank write meanwhile stays, and no page gets another one's bytes.
+#[test]
+fn pages_that_are_renewed_together_keep_what_threads_of_their_rank_write_meanwhile() {
+    torn_schedules(Setup { renewals: 15, ..Setup::new(2, 16) }, || {
+        let (mut script, shared, _, lock) = beginning();
+        for i in 0..6u8 {
+            script.interval(|interval| {
+                let mut writer = Vec::new();
+                for (k, page) in (0..5u8).flat_map(|k| shared.iter().map(move |page| (k, page))) {
+                    let mine = bytes(page, 1024 + 64 * usize::from(k % 4), 48);
+                    writer.push(Op::Write(mine, i.wrapping_mul(31).wrapping_add(k)));
+                    writer.push(Op::Read(mine));
+                }
+                let guarded = || shared.iter().map(|page| bytes(page, 0, 8));
+                let section = |value: u8| {
+                    let mut section = vec![Op::Lock(lock)];
+                    section.extend(guarded().map(Op::Read));
+                    section.extend(guarded().zip(value..).map(|(word, value)| Op::Write(word, value)));
+                    section.push(Op::Unlock(lock));
+                    section
+                };
+                interval.work[1] = vec![writer, (0..8).flat_map(|k| section(8 * k + i)).collect()];
+                interval.work[0] = vec![(0..8).flat_map(|k| section(128 + 8 * k + i)).collect()];
+            });
+            read_all(&mut script, 2, &[shared]);
+        }
+        script
+    });
+}
+
 /// `read_home` is the same order, by another call.
 #[test]
 fn a_page_that_is_read_from_its_home_keeps_what_threads_of_its_rank_write_meanwhile() {

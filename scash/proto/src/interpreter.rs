@@ -33,6 +33,9 @@ use crate::node::{Node, Outcome, Violation};
 use crate::wire::Kind;
 use crate::{Access, PAGE_SIZE, Pages, Rank, Strided, Transfer};
 
+/// Pages that one get brings at most: they wait in private memory until they are merged.
+pub const MOST_GOT: usize = 64;
+
 /// What an order leaves to the thread that has it carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
@@ -142,8 +145,12 @@ pub trait Machine {
     fn put_seen_if_cheap(&mut self, to: Rank, page: u32, changes: &Changes) -> Result<bool, Self::Error>;
     /// Puts whole pages into a peer's frames. All ranks are in the barrier, so nobody writes them.
     fn put_pages(&mut self, to: Rank, pages: Pages) -> Result<(), Self::Error>;
-    /// Copies one page of a peer's frame, with all that this rank has put there.
-    fn get_page(&mut self, from: Rank, page: u32, into: &mut PageBytes) -> Result<(), Self::Error>;
+    /// How many pages of a peer one get had best bring: many where it takes a round trip, one where it is a
+    /// copy.
+    fn pages_a_get(&self, from: Rank) -> usize;
+    /// Copies pages of a peer's frames, at most [`MOST_GOT`], with all that this rank has put there: each to
+    /// its place.
+    fn get_pages(&mut self, from: Rank, pages: &[u32], into: &mut [PageBytes]) -> Result<(), Self::Error>;
     /// Sends a message.
     fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> Result<(), Self::Error>;
     /// Hands over what was put.
@@ -205,8 +212,8 @@ pub struct Interpreter {
     batches: Vec<Batch>,
     /// Ranks that something was put to which nobody has waited for.
     put_to: Vec<Rank>,
-    /// A page of a peer.
-    theirs: Box<PageBytes>,
+    /// Pages of a peer: one at first, later as many as a get has brought.
+    theirs: Vec<PageBytes>,
     encoded: Vec<u8>,
     sharers: Vec<Rank>,
     found: Vec<Pages>,
@@ -228,7 +235,7 @@ impl Interpreter {
             batches: Vec::new(),
             // Pages may be given up in a fault, where nothing allocates.
             put_to: Vec::with_capacity(ranks as usize),
-            theirs: Box::new([0; PAGE_SIZE]),
+            theirs: vec![[0; PAGE_SIZE]],
             encoded: Vec::new(),
             sharers: Vec::new(),
             found: Vec::new(),

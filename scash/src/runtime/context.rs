@@ -90,11 +90,32 @@ impl RankContext {
         Ok(())
     }
 
-    /// Gets one page of a peer into private memory.
-    pub(crate) fn read_page(&self, from: Rank, page: u32, into: &mut PageBytes) -> Result<()> {
-        let range = GetRange { offset: offset(page), len: PAGE, dst: into.as_mut_ptr() };
-        // SAFETY: `into` is a page of private memory, borrowed mutably.
-        Ok(unsafe { self.endpoint.get(from.0, self.segment, &[range]) }?)
+    /// Gets pages of a peer into as many pages of private memory, all at once. `ranges` is empty, before and
+    /// afterwards.
+    pub(crate) fn read_pages(
+        &self,
+        from: Rank,
+        pages: &[u32],
+        into: &mut [PageBytes],
+        ranges: &mut Vec<GetRange>,
+    ) -> Result<()> {
+        assert_eq!(pages.len(), into.len(), "each page has its place");
+        let first = into.as_mut_ptr().cast::<u8>();
+        for (place, &page) in (0..).step_by(PAGE).zip(pages) {
+            match ranges.last_mut() {
+                // The places lie one behind the other, too.
+                Some(last) if last.offset + last.len as u64 == offset(page) => last.len += PAGE,
+                _ => {
+                    let dst = first.wrapping_add(place);
+                    ranges.push(GetRange { offset: offset(page), len: PAGE, dst });
+                }
+            }
+        }
+        // SAFETY: the ranges are, together, as long as `into`, which is private memory, borrowed mutably, and
+        // lie there one behind the other.
+        let got = unsafe { self.endpoint.get(from.0, self.segment, ranges) };
+        ranges.clear();
+        Ok(got?)
     }
 
     /// Gives a page again the access that it has, for a fault that found it already served (or swapped out).

@@ -9,9 +9,9 @@ use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::frames;
 use crate::runtime::races::Search;
 use crate::runtime::twins::Twins;
-use scash_comm::{Caps, PutRange};
+use scash_comm::{Caps, GetRange, PutRange};
 use scash_proto::diff::{Changes, PageBytes};
-use scash_proto::interpreter::Machine;
+use scash_proto::interpreter::{MOST_GOT, Machine};
 use scash_proto::node::{Node, Violation};
 use scash_proto::races::WriteTraces;
 use scash_proto::wire::{Kind, StallMessage};
@@ -35,10 +35,11 @@ pub(crate) struct Tools {
     pub(crate) inquiry: Inquiry,
     looks: Looks,
     ranges: Vec<PutRange>,
+    gets: Vec<GetRange>,
 }
 
-// SAFETY: the raw pointers are those of `ranges`, which is empty whenever nobody executes an order; `Tools`
-// has no thread affinity.
+// SAFETY: the raw pointers are those of `ranges` and `gets`, which are empty whenever nobody executes an
+// order; `Tools` has no thread affinity.
 unsafe impl Send for Tools {}
 
 impl Tools {
@@ -50,6 +51,7 @@ impl Tools {
             inquiry: Inquiry::default(),
             looks: Looks::new(),
             ranges: Vec::with_capacity(PAGE),
+            gets: Vec::with_capacity(MOST_GOT),
         }
     }
 }
@@ -295,8 +297,12 @@ impl Machine for RankMachine<'_> {
         Ok(unsafe { context.endpoint.put(to.0, context.segment, &[range]) }?)
     }
 
-    fn get_page(&mut self, from: Rank, page: u32, into: &mut PageBytes) -> Result<()> {
-        self.context.read_page(from, page, into)
+    fn pages_a_get(&self, from: Rank) -> usize {
+        if self.context.endpoint.caps_to(from.0).contains(Caps::DIRECT) { 1 } else { MOST_GOT }
+    }
+
+    fn get_pages(&mut self, from: Rank, pages: &[u32], into: &mut [PageBytes]) -> Result<()> {
+        self.context.read_pages(from, pages, into, &mut self.tools.gets)
     }
 
     fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> Result<()> {

@@ -32,8 +32,10 @@ pub struct Traffic {
     pub puts: u64,
     /// Encoded bytes that were put.
     pub put_bytes: u64,
-    /// Pages that were got.
+    /// Pages that were got in faults.
     pub gets: u64,
+    /// Gets that brought copies up to date, of any number of pages each.
+    pub refreshes: u64,
 }
 
 impl Traffic {

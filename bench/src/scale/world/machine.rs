@@ -5,7 +5,7 @@ use super::World;
 use crate::scale::queue::Freight;
 use scash_proto::codec::Malformed;
 use scash_proto::diff::{Changes, PageBytes};
-use scash_proto::interpreter::{Interpreter, Machine, Step};
+use scash_proto::interpreter::{Interpreter, MOST_GOT, Machine, Step};
 use scash_proto::node::{Node, Output, Violation};
 use scash_proto::wire::Kind;
 use scash_proto::{Access, PAGE_SIZE, Pages, Rank, Transfer};
@@ -189,8 +189,12 @@ impl Machine for RankMachine<'_, '_> {
         Ok(())
     }
 
-    fn get_page(&mut self, _: Rank, _: u32, _: &mut PageBytes) -> SimulationResult<()> {
-        never("renew a page")
+    fn pages_a_get(&self, _: Rank) -> usize {
+        MOST_GOT
+    }
+
+    fn get_pages(&mut self, _: Rank, _: &[u32], _: &mut [PageBytes]) -> SimulationResult<()> {
+        never("renew pages")
     }
 
     fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> SimulationResult<()> {

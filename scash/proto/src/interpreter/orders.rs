@@ -1,6 +1,6 @@
 //! One order after the other.
 
-use super::{Claim, Interpreter, Machine, Step, WordPlace};
+use super::{Claim, Interpreter, MOST_GOT, Machine, Step, WordPlace};
 use crate::diff::{Changes, PageBytes};
 use crate::node::{Input, Outcome, Output};
 use crate::wire::{Kind, Parcel};
@@ -37,7 +37,7 @@ impl Interpreter {
             Output::Hand { page, to } => m.put_pages(to, Pages::one(page))?,
             Output::PutPages { pages, to } => m.put_pages(to, pages)?,
             Output::PutDiff { page, to } => self.put_diff(m, page, to)?,
-            Output::Refresh { page, from } => self.refresh(m, page, from)?,
+            Output::Refresh { pages, from } => self.refresh(m, &pages, from)?,
             Output::Report { page, to } => {
                 self.encoded.clear();
                 self.append(m, to, Kind::Diff, page)?;
@@ -162,8 +162,8 @@ impl Interpreter {
         let changed = !changes.is_empty();
         if changed {
             if m.looks_for_races() {
-                m.get_page(to, page, &mut self.theirs)?;
-                m.note(page, &changes, Some(&self.theirs))?;
+                m.get_pages(to, &[page], &mut self.theirs[..1])?;
+                m.note(page, &changes, Some(&self.theirs[0]))?;
             }
             m.twin_what_was_seen(page)?;
             m.put_seen(to, page, &changes)?;
@@ -175,18 +175,16 @@ impl Interpreter {
         Ok(m.node().handle(Input::PutBack { page, changed })?)
     }
 
-    /// Gets the page from its home. What the home has changed since the twin was made goes into page and
-    /// twin: threads of this rank may be writing all else.
-    fn refresh<M: Machine>(&mut self, m: &mut M, page: u32, from: Rank) -> Result<(), M::Error> {
-        m.get_page(from, page, &mut self.theirs)?;
-        let Some(twin) = m.twin(page)? else {
-            // Without a twin nobody here may write it.
-            return m.store(page, 0, &*self.theirs);
-        };
-        let changes = Changes::between(twin, &self.theirs);
-        *twin = *self.theirs;
-        for run in changes.runs() {
-            m.store(page, run.range().start, &self.theirs[run.range()])?;
+    /// Gets pages from their home, as many at once as pays, and merges them one after the other.
+    fn refresh<M: Machine>(&mut self, m: &mut M, pages: &[u32], from: Rank) -> Result<(), M::Error> {
+        for pages in pages.chunks(m.pages_a_get(from).clamp(1, MOST_GOT)) {
+            if self.theirs.len() < pages.len() {
+                self.theirs.resize(pages.len(), ZEROS);
+            }
+            m.get_pages(from, pages, &mut self.theirs[..pages.len()])?;
+            for (&page, theirs) in pages.iter().zip(&self.theirs) {
+                take_home_bytes(m, page, theirs)?;
+            }
         }
         Ok(())
     }
@@ -199,6 +197,21 @@ impl Interpreter {
         }
         Ok(())
     }
+}
+
+/// Takes into page and twin what the home has changed since the twin was made: threads of this rank may be
+/// writing all else. `theirs`: the home's page.
+fn take_home_bytes<M: Machine>(m: &mut M, page: u32, theirs: &PageBytes) -> Result<(), M::Error> {
+    let Some(twin) = m.twin(page)? else {
+        // Without a twin nobody here may write it.
+        return m.store(page, 0, theirs);
+    };
+    let changes = Changes::between(twin, theirs);
+    *twin = *theirs;
+    for run in changes.runs() {
+        m.store(page, run.range().start, &theirs[run.range()])?;
+    }
+    Ok(())
 }
 
 fn watch<M: Machine>(m: &mut M, pages: Pages) -> Result<(), M::Error> {

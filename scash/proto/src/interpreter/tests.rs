@@ -1,6 +1,6 @@
 //! Single orders and messages on a machine of vectors, step by step. (Whole jobs are for the simulator.)
 
-use super::{Interpreter, Machine};
+use super::{Interpreter, MOST_GOT, Machine};
 use crate::codec::Malformed;
 use crate::diff::{Changes, PageBytes};
 use crate::node::{Collective, Node, Violation};
@@ -34,8 +34,14 @@ struct Memory {
     frame: PageBytes,
     twin: Option<PageBytes>,
     seen: PageBytes,
-    /// What rank 1 has in its frame.
+    /// What rank 1 has in its frame of page 0. Its other pages begin with their number and are zeros.
     peer: PageBytes,
+    /// Pages that a get had best bring.
+    a_get: usize,
+    /// The pages of each get.
+    got: Vec<Vec<u32>>,
+    /// The first byte of each other page that steps have stored.
+    others: BTreeMap<u32, u8>,
     marked: bool,
     looks: u32,
     /// Kinds of messages that were sent.
@@ -57,6 +63,9 @@ impl Memory {
             twin: None,
             seen: [0; PAGE_SIZE],
             peer: [0; PAGE_SIZE],
+            a_get: MOST_GOT,
+            got: Vec::new(),
+            others: BTreeMap::new(),
             marked: false,
             looks: 0,
             sent: Vec::new(),
@@ -154,7 +163,11 @@ impl Machine for Memory {
         self.twin.as_ref().map(|twin| Changes::between(twin, &self.seen)).ok_or(Wrong)
     }
 
-    fn store(&mut self, _: u32, offset: usize, bytes: &[u8]) -> Done<()> {
+    fn store(&mut self, page: u32, offset: usize, bytes: &[u8]) -> Done<()> {
+        if page != 0 {
+            self.others.insert(page, bytes[0]);
+            return Ok(());
+        }
         self.frame[offset..offset + bytes.len()].copy_from_slice(bytes);
         self.stored.extend(offset..offset + bytes.len());
         Ok(())
@@ -165,8 +178,8 @@ impl Machine for Memory {
         Ok(())
     }
 
-    fn twin(&mut self, _: u32) -> Done<Option<&mut PageBytes>> {
-        Ok(self.twin.as_mut())
+    fn twin(&mut self, page: u32) -> Done<Option<&mut PageBytes>> {
+        Ok(self.twin.as_mut().filter(|_| page == 0))
     }
 
     fn twin_what_was_seen(&mut self, _: u32) -> Done<()> {
@@ -193,8 +206,16 @@ impl Machine for Memory {
         Ok(())
     }
 
-    fn get_page(&mut self, _: Rank, _: u32, into: &mut PageBytes) -> Done<()> {
-        *into = self.peer;
+    fn pages_a_get(&self, _: Rank) -> usize {
+        self.a_get
+    }
+
+    fn get_pages(&mut self, _: Rank, pages: &[u32], into: &mut [PageBytes]) -> Done<()> {
+        for (&page, into) in pages.iter().zip(into) {
+            *into = if page == 0 { self.peer } else { [0; PAGE_SIZE] };
+            into[0] = u8::try_from(page).map_err(|_| Wrong)?;
+        }
+        self.got.push(pages.to_vec());
         Ok(())
     }
 
@@ -293,11 +314,27 @@ fn of_a_renewed_page_only_bytes_that_its_home_has_changed_are_stored() {
     memory.frame[8] = 1;
     memory.peer[100..104].fill(9);
     interpreter
-        .carry_out(&mut memory, Output::Refresh { page: 0, from: Rank(1) })
+        .carry_out(&mut memory, Output::Refresh { pages: vec![0], from: Rank(1) })
         .expect("a page with a twin");
     assert_eq!(memory.stored, (100..104).collect());
     assert_eq!((memory.looks, memory.frame[8], memory.frame[100]), (0, 1, 9));
     assert_eq!(memory.twin, Some(memory.peer), "what the home has is not this rank's change");
+}
+
+#[test]
+fn pages_that_are_renewed_together_come_in_as_few_gets_as_may_bring_them() {
+    let numbers = 1..151u8;
+    let pages: Vec<u32> = numbers.clone().map(u32::from).collect();
+    for (a_get, gets) in [(0, 150), (1, 150), (10, 15), (64, 3), (usize::MAX, 3)] {
+        let (mut interpreter, mut memory) = Memory::new();
+        memory.a_get = a_get;
+        let order = Output::Refresh { pages: pages.clone(), from: Rank(1) };
+        interpreter.carry_out(&mut memory, order).expect("pages of a peer");
+        assert_eq!((memory.got.len(), memory.got.concat()), (gets, pages.clone()), "{a_get} pages a get");
+        assert!(memory.got.iter().all(|got| got.len() <= MOST_GOT));
+        let own = numbers.clone().map(|number| (number.into(), number)).collect();
+        assert_eq!(memory.others, own, "each page has its home's bytes, and no other page's");
+    }
 }
 
 /// A thread that writes back waits without the core. Another one that hands a lock on meanwhile must wait,

@@ -211,14 +211,16 @@ impl Node {
 
     /// Orders that valid copies be refreshed from their homes.
     pub(super) fn read_home(&mut self, pages: Pages) {
-        for page in pages.iter().filter(|&p| p < self.table.len()).collect::<Vec<_>>() {
+        let (end, mut copies) = (self.table.len(), Vec::new());
+        for page in pages.iter().filter(|&p| p < end) {
             let word = self.table.get(page);
             let home = self.home(page).filter(|&h| h != self.cfg.rank);
             if let (true, Some(from)) = (word.access() != Access::None, home) {
                 self.copied(page);
-                self.out.push_back(Output::Refresh { page, from });
+                copies.push((from, page));
             }
         }
+        self.refresh(copies);
     }
 }
 

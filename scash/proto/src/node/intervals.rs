@@ -291,8 +291,10 @@ impl Node {
     /// Copies are not good any more. What was written in them goes home.
     fn end_copies(&mut self, pages: &[u32]) {
         let (mut unmap, mut away, mut drop) = (Vec::new(), Vec::new(), Vec::new());
+        let mut renewed = Vec::new();
         for &page in pages {
-            if self.renew(page) {
+            if let Some(home) = self.renew(page) {
+                renewed.push((home, page));
                 continue;
             }
             let mut state = self.table.get(page).page();
@@ -308,6 +310,8 @@ impl Node {
             }
             away.extend(self.home(page).filter(|_| gone.dirty).map(|home| (page, home)));
         }
+        // Before the puts: a home answers a get when it has taken what was put there before.
+        self.refresh(renewed);
         runs(&unmap, |p| self.out.push_back(Output::Unmap(p)));
         for (page, to) in away {
             self.out.push_back(Output::PutDiff { page, to });
@@ -318,19 +322,28 @@ impl Node {
         self.release_ended(&unmap);
     }
 
-    /// Orders that a copy that is used again and again be brought up to what its home has, where it stands.
-    /// What was written here stays. Returns whether it is such a copy.
-    fn renew(&mut self, page: u32) -> bool {
-        let Some(mut copy) = self.table.cached(page) else { return false };
-        let Some(from) = copy.home().filter(|_| copy.renew()) else { return false };
+    /// A copy that is used again and again is brought up to what its home has, where it stands. What was
+    /// written here stays. Returns the home, if it is such a copy: a [`refresh`](Self::refresh) is due.
+    fn renew(&mut self, page: u32) -> Option<Rank> {
+        let mut copy = self.table.cached(page)?;
+        let home = copy.home().filter(|_| copy.renew())?;
         self.table.put(page, copy);
         if copy.is_leased() {
             self.table.enlist(page, List::Leased);
         }
         self.counters.renewed += 1;
         self.copied(page);
-        self.out.push_back(Output::Refresh { page, from });
-        true
+        Some(home)
+    }
+
+    /// Orders that copies, each with its home, be brought up to what the homes have: those of one home
+    /// together, since over a network each order takes a round trip.
+    pub(super) fn refresh(&mut self, mut copies: Vec<(Rank, u32)>) {
+        copies.sort_unstable();
+        for copies in copies.chunk_by(|(home, _), (next, _)| home == next) {
+            let pages = copies.iter().map(|&(_, page)| page).collect();
+            self.out.push_back(Output::Refresh { pages, from: copies[0].0 });
+        }
     }
 
     /// Whether a fetch may begin. Not while others are waited for that are in vain.

@@ -311,11 +311,11 @@ pub enum Output {
         /// Its home.
         to: Rank,
     },
-    /// Get the page from its home; where page and twin agree, take the home's bytes into both.
+    /// Get pages from their home; where page and twin agree, take the home's bytes into both.
     Refresh {
-        /// Which page.
-        page: u32,
-        /// Its home.
+        /// Which pages.
+        pages: Vec<u32>,
+        /// Their home.
         from: Rank,
     },
     /// Put whole pages into a peer's frames.

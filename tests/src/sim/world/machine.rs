@@ -258,11 +258,22 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         Ok(())
     }
 
-    fn get_page(&mut self, from: Rank, page: u32, into: &mut PageBytes) -> Done<()> {
+    fn pages_a_get(&self, _: Rank) -> usize {
+        self.world.setup.most_got
+    }
+
+    /// Nothing is put into any of the pages before all are there.
+    fn get_pages(&mut self, from: Rank, pages: &[u32], into: &mut [PageBytes]) -> Done<()> {
         self.world.land_all(self.rank, from)?;
-        self.world.ranks[self.rank].copying[page as usize] += 1;
-        let copied = self.copy(from.0 as usize, page, into);
-        self.world.ranks[self.rank].copying[page as usize] -= 1;
+        let (rank, home) = (self.rank, from.0 as usize);
+        if self.world.is_counted(rank, from.0) {
+            let interval = self.world.ranks[rank].interval;
+            self.world.report.period(interval).traffic.refreshes += 1;
+        }
+        pages.iter().for_each(|&page| self.world.ranks[rank].copying[page as usize] += 1);
+        let mut places = pages.iter().zip(into);
+        let copied = places.try_for_each(|(&page, into)| self.copy(home, page, into));
+        pages.iter().for_each(|&page| self.world.ranks[rank].copying[page as usize] -= 1);
         copied
     }
 

@@ -1,6 +1,7 @@
 //! What a run is made of, besides its program.
 
 use crate::sim::deaths::Deaths;
+use scash_proto::interpreter::MOST_GOT;
 use scash_proto::node::Eviction;
 use scash_proto::{Sharing, Transfer};
 
@@ -36,6 +37,8 @@ pub struct Setup {
     pub migrate_after: u32,
     /// See [`scash_proto::Config::renewals`].
     pub renewals: u64,
+    /// Pages that one get brings at most where copies are brought up to date.
+    pub most_got: usize,
     /// See [`scash_proto::Config::watch_from`].
     pub watch_from: u32,
     /// Base of the dissemination of tokens.
@@ -83,6 +86,7 @@ impl Setup {
             eviction: Eviction::Fifo,
             migrate_after: 0,
             renewals: 0,
+            most_got: MOST_GOT,
             watch_from: 0,
             base: 2,
             races: false,

@@ -1,6 +1,7 @@
 //! How copies are kept, and what their homes do for them.
 
 use super::*;
+use std::num::NonZeroU32;
 
 #[test]
 fn a_copy_that_is_fetched_once_is_unknown_to_its_home() {
@@ -128,9 +129,43 @@ fn copies_that_are_valid_are_refreshed_and_others_are_not() {
     let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
     job.touch(0, 2, Access::Read);
     job.give(0, Input::ReadHome(Pages { first: 0, count: 4 }));
-    assert_eq!(job.ordered(0), [Output::Refresh { page: 2, from: Rank(1) }]);
+    assert_eq!(job.ordered(0), [Output::Refresh { pages: vec![2], from: Rank(1) }]);
     job.give(1, Input::ReadHome(Pages { first: 0, count: 4 }));
     assert_eq!(job.ordered(1), []);
+}
+
+#[test]
+fn pages_of_one_home_are_refreshed_by_one_order() {
+    let cyclic = Placement::Cyclic { pages: NonZeroU32::MIN };
+    let options = AllocOptions { placement: cyclic, protocol: Protocol::Adaptive, block: 1 };
+    let mut job = Job::with(3, 6, options);
+    (0..6).for_each(|page| job.touch(0, page, Access::Read));
+    job.give(0, Input::ReadHome(Pages { first: 0, count: 6 }));
+    let refresh = |pages: [u32; 2], home| Output::Refresh { pages: pages.to_vec(), from: Rank(home) };
+    assert_eq!(job.ordered(0), [refresh([1, 4], 1), refresh([2, 5], 2)]);
+}
+
+#[test]
+fn an_acquire_renews_all_copies_of_one_home_by_one_order() {
+    let mut job = Job::with(2, 8, at(1, Protocol::Adaptive));
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    for round in 0..3 {
+        for rank in [1, 0] {
+            job.give(rank, Input::Acquire { lock: 0, who: 1 });
+            job.orders(rank);
+            job.calm();
+            let renews = |order: &Output| matches!(order, Output::Refresh { .. });
+            let renewals: Vec<Output> = job.orders(rank).into_iter().filter(renews).collect();
+            // What the first acquire ends is fetched again in the second round, and renewed in the third.
+            let all = Output::Refresh { pages: (0..8).collect(), from: Rank(1) };
+            assert_eq!(renewals, if (round, rank) == (2, 0) { vec![all] } else { vec![] });
+            let want = if rank == 1 { Access::Write } else { Access::Read };
+            (0..8).for_each(|page| job.touch(rank, page, want));
+            job.give(rank, Input::Release(0));
+            job.calm();
+        }
+    }
+    assert_eq!(job.nodes[0].counters().renewed, 8);
 }
 
 #[test]
