@@ -94,10 +94,12 @@ pub(super) fn wait() -> u8 {
     // It outlives the launcher, and the remote shell's command.
     let _ = nix::unistd::setsid();
     let _ = prctl::set_pdeathsig(None);
-    let waited = description(&mut io::stdin().lock()).and_then(|succession| {
-        // The buffer of standard input would hide what `poll` asks for.
-        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-        wait_for(&mut Launcher(File::from(stdin)), &succession)
+    // Without the buffer of standard input, which would take words that are to be waited for.
+    let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string());
+    let waited = stdin.and_then(|stdin| {
+        let mut stdin = File::from(stdin);
+        let succession = description(&mut stdin)?;
+        wait_for(&mut Launcher(stdin), &succession)
     });
     waited.unwrap_or_else(|why| {
         crate::say(&format!("standby: {why}"));
