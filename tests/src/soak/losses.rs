@@ -22,16 +22,25 @@ impl Losses<'_> {
     /// What of the news of a job, in their order, is not so.
     pub(super) fn untrue<'n>(&self, news: impl Iterator<Item = &'n News>) -> Vec<Finding> {
         let mut places = self.spread.map(Spread::places).unwrap_or_default();
-        news.filter_map(|news| self.is_untrue(news, &mut places)).collect()
+        // Where ranks go is told before why.
+        let mut before = places.clone();
+        let mut untrue = Vec::new();
+        for news in news {
+            untrue.extend(self.is_untrue(news, &mut places, &before));
+            if matches!(news, News::GoOn(..) | News::Moves(..)) {
+                before.clone_from(&places);
+            }
+        }
+        untrue
     }
 
-    /// `places`: the host of each rank, which the news may change.
-    fn is_untrue(&self, news: &News, places: &mut [u32]) -> Option<Finding> {
+    /// `places`: the host of each rank, which the news may change; `before`: as ranks were started last.
+    fn is_untrue(&self, news: &News, places: &mut [u32], before: &[u32]) -> Option<Finding> {
         let find = |wrong, what| Some(Finding { wrong, what });
         let is_lost = |host: &u32| self.hosts.contains(host);
         match news {
             News::GoOn(Whom::Rank(rank, host, signal), _) => {
-                let place = places.get(*rank as usize).copied();
+                let place = before.get(*rank as usize).copied();
                 if signal != "SIGKILL"
                     || !self.ranks.contains(rank) && !place.is_some_and(|host| is_lost(&host))
                 {
