@@ -15,10 +15,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long after its launcher's death a job on hosts is gone on with, at most, in milliseconds.
 const RESUME: u32 = 300;
+/// How often agents may say that they have a launcher which is dead.
+const TRIES: u32 = 100;
+/// How long processes may take to end that have nothing left to do.
+const ENDING: Duration = Duration::from_secs(5);
 /// How a job ends that goes on from nowhere: as a rank that was killed.
 const AS_LOST: i32 = 128 + 9;
 
@@ -158,6 +162,7 @@ impl Job<'_> {
         self.command.env("SCASH_INJECTED", place.injected());
         // A job on hosts that has lost its launcher, and whether it may have been over then.
         let mut orphan: Option<(i32, bool)> = None;
+        let mut tries = 0;
         loop {
             let mut command = self.next_command(place, orphan.map(|(job, _)| job));
             if orphan.is_none() && !place.has_job() {
@@ -174,7 +179,8 @@ impl Job<'_> {
             };
             let observed = observe_losable(command, self.limit, act);
             match orphan {
-                Some(_) if is_too_early(&observed) => {
+                Some(_) if is_too_early(&observed) && tries < TRIES => {
+                    tries += 1;
                     sleep(pause(RESUME, &mut rng));
                     continue;
                 }
@@ -279,6 +285,11 @@ impl Run {
     fn look_at_hosts(&mut self, hosts: Option<&Hosts>) {
         let Some(hosts) = hosts else { return };
         for host in 1..=hosts.count() {
+            // An agent that has had two launchers is nobody's child that is waited for. It may be ending.
+            let started = Instant::now();
+            while started.elapsed() < ENDING && !hosts.processes(host).is_empty() {
+                sleep(Duration::from_millis(5));
+            }
             let left = hosts.kill(host);
             if left > 0 {
                 self.find(Wrong::Process, format!("{left} processes on host {host}"));
