@@ -219,7 +219,12 @@ fn ranks_that_are_killed_from_outside_at_any_instant_one_some_or_all_compute_the
     let Some(hosts) = Hosts::new(2) else { return };
     // Not random, but not in step with anything either.
     let (mut pause, mut all_kills, mut restarts) = (7, 0, 0);
-    for round in 0..10 {
+    // The faster jobs are, the fewer kills hit them.
+    for round in 0.. {
+        if round >= 10 && all_kills > 10 && restarts > 5 {
+            break;
+        }
+        assert!(round < 60, "only {all_kills} kills and {restarts} restarts");
         let job = replicas(hosts.job(TWO), 4, &[]).options("--restarts 1000");
         let (program, arguments) = if round % 2 == 0 {
             ("laplace", &["--size", "254", "--iterations", "200"][..])
@@ -247,7 +252,6 @@ fn ranks_that_are_killed_from_outside_at_any_instant_one_some_or_all_compute_the
         assert!(times <= kills, "a restart without a death: {ended}");
         (all_kills, restarts) = (all_kills + kills, restarts + times);
     }
-    assert!(all_kills > 10 && restarts > 5, "only {all_kills} kills and {restarts} restarts");
 }
 
 #[test]

@@ -320,9 +320,9 @@ fn ranks_that_still_run_keep_a_job_from_being_gone_on_with() {
         place.resume(launcher).refused(&["another launcher runs this job now"]);
         place.kill(libc::SIGKILL);
     });
-    // One that has outlived the keeper of rank 0.
+    // One that has outlived the keeper of rank 0. (Those that were killed may still be closing their files.)
     let store = File::open(place.store(1)).unwrap();
-    let lock = nix::fcntl::Flock::lock(store, nix::fcntl::FlockArg::LockExclusiveNonblock);
+    let lock = nix::fcntl::Flock::lock(store, nix::fcntl::FlockArg::LockExclusive).unwrap();
     let refused = place.resume(launcher);
     refused.refused(&["rank 1 of an earlier start of this job still runs"]);
     assert_eq!(refused.err.lines().filter(|line| line.starts_with("scash: ")).count(), 1, "{refused}");
