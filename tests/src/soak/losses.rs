@@ -27,7 +27,7 @@ impl Losses<'_> {
         let mut untrue = Vec::new();
         for news in news {
             untrue.extend(self.is_untrue(news, &mut places, &before));
-            if matches!(news, News::GoOn(..) | News::Moves(..)) {
+            if matches!(news, News::GoOn { .. } | News::Moves(..)) {
                 before.clone_from(&places);
             }
         }
@@ -39,8 +39,13 @@ impl Losses<'_> {
         let find = |wrong, what| Some(Finding { wrong, what });
         let is_lost = |host: &u32| self.hosts.contains(host);
         match news {
-            News::GoOn(Whom::Rank(rank, host, signal), _) => {
-                let place = before.get(*rank as usize).copied();
+            News::GoOn { lost: Whom::Rank(rank, host, signal), restarts, .. } => {
+                let at = *rank as usize;
+                let mut place = before.get(at).copied();
+                // Killed while it started where it comes back.
+                if *restarts > 1 && *host == places.get(at).copied() {
+                    place = *host;
+                }
                 if signal != "SIGKILL"
                     || !self.ranks.contains(rank) && !place.is_some_and(|host| is_lost(&host))
                 {
@@ -53,7 +58,7 @@ impl Losses<'_> {
                     );
                 }
             }
-            News::GoOn(Whom::Host(host), _) if !is_lost(host) => {
+            News::GoOn { lost: Whom::Host(host), .. } if !is_lost(host) => {
                 return find(Wrong::Spontaneous, format!("nobody has killed host {host}"));
             }
             News::Comes { rank, host, lost } => {
@@ -71,7 +76,7 @@ impl Losses<'_> {
                     return find(Wrong::Failure, what);
                 }
             }
-            News::GoOn(Whom::Launcher, _) if self.launchers == 0 => {
+            News::GoOn { lost: Whom::Launcher, .. } if self.launchers == 0 => {
                 return find(Wrong::Spontaneous, "nobody has killed the launcher".to_owned());
             }
             News::KeepsNothing(host) if !is_lost(host) => {
@@ -87,7 +92,7 @@ impl Losses<'_> {
                     }
                 }
             }
-            News::GoOn(Whom::Host(_) | Whom::Launcher, _)
+            News::GoOn { lost: Whom::Host(_) | Whom::Launcher, .. }
             | News::KeepsNothing(_)
             | News::Lost(_)
             | News::Back(_) => {}
@@ -115,11 +120,15 @@ impl Losses<'_> {
                     }
                 }
                 // What was committed after it had all its copies.
-                News::GoOn(_, from) | News::Moves(_, from) if *from < epoch => {
+                News::GoOn { epoch: from, .. } | News::Moves(_, from) if *from < epoch => {
                     made_up_for.append(&mut missed);
                     moves = 0;
                 }
-                News::GoOn(..) | News::KeepsNothing(_) | News::Moves(..) | News::Lost(_) | News::Back(_) => {}
+                News::GoOn { .. }
+                | News::KeepsNothing(_)
+                | News::Moves(..)
+                | News::Lost(_)
+                | News::Back(_) => {}
             }
         }
         let since = self.hosts.iter().filter(|host| !made_up_for.contains(host)).count();
@@ -140,8 +149,13 @@ mod tests {
         Spread { slots: vec![2, 2, 2], copies: 1, is_encrypted: false, hosts_return: true }
     }
 
+    fn go_on(lost: Whom, restarts: u64) -> News {
+        News::GoOn { lost, epoch: 3, restarts }
+    }
+
+    /// This rank was killed on this host.
     fn rank(rank: u32, host: u32) -> News {
-        News::GoOn(Whom::Rank(rank, Some(host), "SIGKILL".to_owned()), 3)
+        go_on(Whom::Rank(rank, Some(host), "SIGKILL".to_owned()), 1)
     }
 
     fn comes(rank: u32, host: u32) -> News {
@@ -152,7 +166,7 @@ mod tests {
     fn news_are_true_of_those_who_were_lost_and_of_where_they_were() {
         let spread = spread();
         let untrue = |hosts: &[u32], news: &[News]| losses(&spread, hosts).untrue(news.iter()).len();
-        let host = |host| News::GoOn(Whom::Host(host), 3);
+        let host = |host| go_on(Whom::Host(host), 1);
         assert_eq!(untrue(&[2], &[comes(2, 3), comes(3, 3), host(2), rank(0, 1)]), 0);
         assert_eq!(untrue(&[2], &[rank(3, 2)]), 0, "it was lost with its host");
         assert_eq!(
@@ -160,10 +174,15 @@ mod tests {
             1,
             "nobody killed it then"
         );
+        let again = |host| go_on(Whom::Rank(0, Some(host), "SIGKILL".to_owned()), 2);
+        assert_eq!(untrue(&[1], &[comes(0, 3), comes(1, 3), again(3)]), 0, "as it started there");
+        assert_eq!(untrue(&[1], &[comes(0, 3), comes(1, 3), again(1)]), 0, "before its host was lost");
+        assert_eq!(untrue(&[1], &[comes(0, 3), comes(1, 3), again(2)]), 1);
+        assert_eq!(untrue(&[1], &[comes(0, 3), comes(1, 3), rank(0, 3)]), 1, "it had not come back there");
         let lost = News::Comes { rank: 2, host: 3, lost: Some((7, 2)) };
         assert_eq!(untrue(&[2], &[lost]), 0);
         let elsewhere = News::Comes { rank: 2, host: 3, lost: Some((7, 1)) };
-        let launcher = News::GoOn(Whom::Launcher, 3);
+        let launcher = go_on(Whom::Launcher, 1);
         for wrong in [
             host(1),
             launcher,
@@ -177,7 +196,7 @@ mod tests {
         ] {
             assert_eq!(untrue(&[2], std::slice::from_ref(&wrong)), 1, "{wrong:?}");
         }
-        let segfault = News::GoOn(Whom::Rank(0, Some(1), "SIGSEGV".to_owned()), 3);
+        let segfault = go_on(Whom::Rank(0, Some(1), "SIGSEGV".to_owned()), 1);
         assert_eq!(untrue(&[2], &[segfault]), 1);
     }
 
@@ -189,7 +208,7 @@ mod tests {
         };
         assert!(!may(&[2], 3, &[]));
         assert!(may(&[2, 3], 3, &[]));
-        let one_after_the_other = [comes(2, 3), comes(3, 3), News::GoOn(Whom::Host(2), 3)];
+        let one_after_the_other = [comes(2, 3), comes(3, 3), go_on(Whom::Host(2), 1)];
         assert!(may(&[2, 3], 3, &one_after_the_other), "new copies have not been made");
         assert!(!may(&[2, 3], 4, &one_after_the_other));
     }

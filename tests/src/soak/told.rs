@@ -64,7 +64,14 @@ pub(super) enum Whom {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// All go on from this epoch, since somebody was lost.
-    GoOn(Whom, u64),
+    GoOn {
+        /// Who was lost last.
+        lost: Whom,
+        /// The epoch.
+        epoch: u64,
+        /// How often ranks were started for it: whoever is lost while they start makes it one more.
+        restarts: u64,
+    },
     /// A rank comes back on another host.
     Comes {
         /// The rank.
@@ -118,9 +125,8 @@ pub(super) fn told(text: &str, was_killed: bool) -> Told {
         let incarnation = number_behind(line, "incarnation ");
         match news(line, incarnation.is_some()) {
             Some(news) => {
-                if matches!(news, News::GoOn(..) | News::Moves(..)) {
-                    let often = line.rsplit_once(" s and ").and_then(|(_, rest)| number_behind(rest, ""));
-                    told.restarts += often.unwrap_or(1);
+                if matches!(news, News::GoOn { .. } | News::Moves(..)) {
+                    told.restarts += restarts(line);
                 }
                 told.news.push(news);
             }
@@ -149,7 +155,8 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
         return Some(News::Moves(moves, number_behind(rest, "(epoch ").unwrap_or(0)));
     }
     if has_incarnation {
-        return Some(News::GoOn(whom(text)?, number_behind(text, "(epoch ").unwrap_or(0)));
+        let epoch = number_behind(text, "(epoch ").unwrap_or(0);
+        return Some(News::GoOn { lost: whom(text)?, epoch, restarts: restarts(text) });
     }
     if let Some(epoch) = number_behind(text, " is lost: no store that is left has its checkpoint of epoch ") {
         return Some(News::Lost(epoch));
@@ -159,6 +166,11 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
         number_behind(rest, "; ").filter(|_| rest.contains(" bytes that it has printed are lost with "));
     let lost = bytes.and_then(|bytes| Some((bytes, host(rest.rsplit_once(" host ")?.1)?)));
     Some(News::Comes { rank: rank.parse().ok()?, host: host(rest.split(';').next()?)?, lost })
+}
+
+/// How often ranks were started until they went on, by the line that says so.
+fn restarts(line: &str) -> u64 {
+    line.rsplit_once(" s and ").and_then(|(_, rest)| number_behind(rest, "")).unwrap_or(1)
 }
 
 /// Which ranks move, each with the host that it moves to; and what else is told.
@@ -217,8 +229,12 @@ mod tests {
             scash: something else\n";
         let told = told(text, false);
         assert_eq!((told.restarts, told.incarnation), (4, Some(5)));
-        let lost = |rank, signal: &str, epoch| News::GoOn(Whom::Rank(rank, None, signal.to_owned()), epoch);
-        assert_eq!(told.news, [lost(1, "SIGKILL", 2), lost(0, "SIGSEGV", 0)]);
+        let lost = |rank, signal: &str, epoch, restarts| News::GoOn {
+            lost: Whom::Rank(rank, None, signal.to_owned()),
+            epoch,
+            restarts,
+        };
+        assert_eq!(told.news, [lost(1, "SIGKILL", 2, 1), lost(0, "SIGSEGV", 0, 3)]);
         assert_eq!(told.others, ["scash: something else"]);
     }
 
@@ -238,9 +254,11 @@ mod tests {
         let told = told(text, false);
         let rank = Whom::Rank(1, Some(1), "SIGKILL".to_owned());
         let comes = |rank, host, lost| News::Comes { rank, host, lost };
-        let news = [comes(2, 3, None), comes(3, 1, Some((17, 2))), News::GoOn(Whom::Host(2), 2)];
-        let later = [News::GoOn(rank, 0), News::Lost(5), News::Back(2), News::Moves(vec![(2, 2), (3, 2)], 6)];
-        let next = [News::KeepsNothing(2), News::GoOn(Whom::Launcher, 7)];
+        let go_on = |lost, epoch, restarts| News::GoOn { lost, epoch, restarts };
+        let news = [comes(2, 3, None), comes(3, 1, Some((17, 2))), go_on(Whom::Host(2), 2, 1)];
+        let moves = News::Moves(vec![(2, 2), (3, 2)], 6);
+        let later = [go_on(rank, 0, 2), News::Lost(5), News::Back(2), moves];
+        let next = [News::KeepsNothing(2), go_on(Whom::Launcher, 7, 1)];
         assert_eq!(told.news, [&news[..], &later[..], &next[..]].concat());
         assert_eq!((told.restarts, told.incarnation, told.others.len()), (5, Some(4), 1));
         assert!(told.lacks_output() && told.lost() == Some(5));
