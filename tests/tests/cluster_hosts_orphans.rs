@@ -3,8 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, HostsJob, Orphan, run, wait_for_status, wait_for_status_on};
+use scash_tests::cluster::{
+    Ended, Hosts, HostsJob, Orphan, children, run, run_beside, wait_for_status, wait_for_status_on,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -40,6 +44,22 @@ fn a_job_that_has_lost_its_launcher_goes_on_with_another_one() {
     let ended = goes_on(&hosts, orphan, TWO_NAMES);
     ended.is_right();
     ended.said(&["the launcher of job", "is lost; all 4 ranks go on from barrier"]);
+}
+
+#[test]
+fn whoever_kills_the_second_process_of_a_launcher_is_told_how_the_job_goes_on() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let mut job = 0;
+    let ended = run_beside(replicas(hosts.job(TWO)).until(until()), |front| {
+        job = front;
+        wait_for_status(front, WHOLE);
+        let launcher = children(front).into_iter().min().unwrap();
+        kill(Pid::from_raw(launcher), Signal::SIGKILL).unwrap();
+    });
+    ended.failed(
+        137,
+        &["the launcher's second process was killed by SIGKILL", &format!("`scash resume {job}`")],
+    );
 }
 
 #[test]

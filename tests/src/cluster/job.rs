@@ -330,7 +330,7 @@ fn threads(process: &str) -> Vec<String> {
 }
 
 /// The children of a process with one thread.
-pub(crate) fn children(pid: i32) -> Vec<i32> {
+pub fn children(pid: i32) -> Vec<i32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }

@@ -27,7 +27,7 @@ pub use damage::damage;
 pub use ended::Ended;
 pub use hosts::{Hosts, HostsJob, run_until_injected};
 pub use interrupt::{heed_interrupts, is_interrupted};
-pub(crate) use job::children;
+pub use job::children;
 pub use job::{
     Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, observe_losable, run, run_beside,
 };

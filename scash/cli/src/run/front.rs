@@ -90,9 +90,9 @@ impl AsFd for Orders {
     }
 }
 
-/// Runs `launch` in a process of its own, which is told about as `name` if it is killed (without one, that is
-/// for others to tell), whose exit status is what it returns, and looks after that process.
-pub(super) fn run(name: Option<&str>, launch: impl FnOnce(Orders) -> u8) -> Result<u8, Refusal> {
+/// Runs `launch` in a process of its own, whose exit status is what it returns, and looks after that process.
+/// If it is killed, that is told, and `end`: what becomes of the ranks. Without one, it is for others to tell.
+pub(super) fn run(end: Option<String>, launch: impl FnOnce(Orders) -> u8) -> Result<u8, Refusal> {
     let refuse =
         |what: &'static str| move |error: Errno| Refusal::new(status::LAUNCHER, format!("{what}: {error}"));
     let set = signals::block().map_err(refuse("blocking signals"))?;
@@ -110,7 +110,7 @@ pub(super) fn run(name: Option<&str>, launch: impl FnOnce(Orders) -> u8) -> Resu
         }
         ForkResult::Parent { child } => {
             drop(read);
-            Ok(wait(name, child, &strangers, &signals, write.into()))
+            Ok(wait(end, child, &strangers, &signals, write.into()))
         }
     }
 }
@@ -124,7 +124,7 @@ fn outlive(front: Pid) -> Option<()> {
 }
 
 /// Passes signals on until the launcher ends; returns its exit status.
-fn wait(name: Option<&str>, launcher: Pid, strangers: &[Pid], signals: &SignalFd, mut orders: File) -> u8 {
+fn wait(end: Option<String>, launcher: Pid, strangers: &[Pid], signals: &SignalFd, mut orders: File) -> u8 {
     loop {
         let Ok(Some(info)) = signals.read_signal() else { continue }; // interrupted by being stopped
         let Some(signal) =
@@ -136,8 +136,8 @@ fn wait(name: Option<&str>, launcher: Pid, strangers: &[Pid], signals: &SignalFd
             if let Some(exit) = reap(launcher) {
                 if let Exit::Signal(_) = exit {
                     sweep::sweep(strangers);
-                    if let Some(name) = name {
-                        crate::say(&format!("{name} {exit}; the ranks have ended with it"));
+                    if let Some(end) = end {
+                        crate::say(&format!("the launcher's second process {exit}; {end}"));
                     }
                 }
                 return exit.shell_status();

@@ -89,9 +89,6 @@ impl Refusal {
     }
 }
 
-/// What the front calls the process that launches.
-const LAUNCHER: Option<&str> = Some("the launcher's second process");
-
 /// Go on with a job that was ended, or has lost its launcher.
 ///
 /// A job on several hosts with --replicas outlives its launcher and the host of that for a while (--linger):
@@ -137,15 +134,30 @@ pub(crate) fn resume(args: ResumeArgs) -> u8 {
     }
 }
 
+/// What becomes of a job whose launcher is killed, for people; to be called in the front.
+fn end_with_launcher(plan: &plan::Plan) -> String {
+    let mut end = "the ranks have ended with it".to_owned();
+    let linger = plan.replicas.as_ref().and_then(|replicas| replicas.linger);
+    if let (Some(hosts), Some(linger)) = (&plan.hosts, linger)
+        && hosts.names.len() > 1
+    {
+        let former = hosts.former.as_ref().map(|former| former.job.to_string());
+        let (job, time) = (former.unwrap_or_else(|| std::process::id().to_string()), linger.as_secs());
+        end += &format!("; for {time} s, `scash resume {job}` goes on with what other hosts keep");
+    }
+    end
+}
+
 /// Runs a job; returns the exit status.
 pub(crate) fn run(args: Args) -> u8 {
     let done = plan::check(args).and_then(|plan| {
+        let end = Some(end_with_launcher(&plan));
         if let Some(hosts) = &plan.hosts {
             limits::make_room(hosts.layout.hosts(), "hosts")?;
-            return front::run(LAUNCHER, |orders| hosts::run(&plan, hosts, orders));
+            return front::run(end, |orders| hosts::run(&plan, hosts, orders));
         }
         limits::make_room(plan.ranks, "ranks")?;
-        front::run(LAUNCHER, |orders| job::run(&plan, orders))
+        front::run(end, |orders| job::run(&plan, orders))
     });
     done.unwrap_or_else(|refusal| {
         crate::say(&refusal.why);

@@ -92,7 +92,7 @@ impl fmt::Display for JobName {
 #[serde(deny_unknown_fields)]
 pub(in crate::run) struct Succession {
     version: u32,
-    pub(super) job: JobName,
+    pub(in crate::run) job: JobName,
     /// The hosts, as the user has named them.
     pub(super) names: Vec<String>,
     /// How many ranks there are, and where they began.
