@@ -1,6 +1,7 @@
 //! Whether what launchers tell of lost ranks and hosts is true: who was lost, where ranks come back, and
 //! whether a job had to end.
 
+use super::plan::Blow;
 use super::run::{Finding, Wrong};
 use super::spread::Spread;
 use super::told::{News, Whom};
@@ -14,11 +15,22 @@ pub(super) struct Losses<'a> {
     pub hosts: Vec<u32>,
     /// Ranks that were killed, by themselves or from outside.
     pub ranks: Vec<u32>,
+    /// What the user wanted of ranks.
+    pub orders: Vec<Blow>,
     /// How many launchers were killed.
     pub launchers: u64,
 }
 
 impl Losses<'_> {
+    /// Whether the user wants a rank to go to this host.
+    fn is_wanted(&self, rank: u32, host: u32) -> bool {
+        self.orders.iter().any(|order| match *order {
+            Blow::Move(wanted, to) => (wanted, to) == (rank, host),
+            Blow::Drain(from) => from != host,
+            _ => false,
+        })
+    }
+
     /// What of the news of a job, in their order, is not so.
     pub(super) fn untrue<'n>(&self, news: impl Iterator<Item = &'n News>) -> Vec<Finding> {
         let mut places = self.spread.map(Spread::places).unwrap_or_default();
@@ -68,7 +80,7 @@ impl Losses<'_> {
                 let before = std::mem::replace(place, *host);
                 // It goes home to a host that is back, from one that was not lost.
                 let goes_home = self.spread.is_some_and(|spread| spread.hosts_return) && is_lost(host);
-                if !(is_lost(&before) || goes_home)
+                if !(is_lost(&before) || goes_home || self.is_wanted(*rank, *host))
                     || before == *host
                     || lost.is_some_and(|(_, host)| host != before)
                 {
@@ -87,7 +99,8 @@ impl Losses<'_> {
             }
             News::Moves(moves, _) => {
                 for (rank, host) in moves {
-                    if !is_lost(host) || places.get(*rank as usize) != Some(host) {
+                    let has_cause = is_lost(host) || self.is_wanted(*rank, *host);
+                    if !has_cause || places.get(*rank as usize) != Some(host) {
                         return find(Wrong::Failure, format!("rank {rank} has not moved to host {host}"));
                     }
                 }
@@ -140,9 +153,11 @@ impl Losses<'_> {
 mod tests {
     use super::*;
 
-    /// Three hosts of two ranks, of which these are lost, and a rank is killed.
+    /// Three hosts of two ranks, of which these are lost, and a rank is killed. The user wants rank 4 on the
+    /// first one.
     fn losses<'a>(spread: &'a Spread, hosts: &[u32]) -> Losses<'a> {
-        Losses { spread: Some(spread), hosts: hosts.to_vec(), ranks: vec![0], launchers: 0 }
+        let orders = vec![Blow::Move(4, 1)];
+        Losses { spread: Some(spread), hosts: hosts.to_vec(), ranks: vec![0], orders, launchers: 0 }
     }
 
     fn spread() -> Spread {
@@ -190,12 +205,17 @@ mod tests {
             rank(0, 2),
             rank(1, 1),
             comes(0, 3),
+            comes(5, 1),
             comes(2, 2),
             comes(6, 1),
             elsewhere,
         ] {
             assert_eq!(untrue(&[2], std::slice::from_ref(&wrong)), 1, "{wrong:?}");
         }
+        let moves = |rank, host| [comes(rank, host), News::Moves(vec![(rank, host)], 3)];
+        assert_eq!(untrue(&[], &moves(4, 1)), 0);
+        assert_eq!(untrue(&[], &moves(5, 1)), 2, "nobody wants it there");
+        assert_eq!(untrue(&[], &moves(4, 1)[1..]), 1, "it has not come");
         let segfault = go_on(Whom::Rank(0, Some(1), "SIGSEGV".to_owned()), 1);
         assert_eq!(untrue(&[2], &[segfault]), 1);
     }

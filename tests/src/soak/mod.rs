@@ -11,8 +11,8 @@
 //! - Each restart is explained by a kill (`told`).
 //! - No rank and no launcher says anything else.
 //!
-//! A job may be spread over hosts, which are network namespaces, and lose some ([`Spread`]). Then it must
-//! also hold:
+//! A job may be spread over hosts, which are network namespaces, and lose some ([`Spread`]), while the user
+//! moves ranks between them. Then it must also hold:
 //! - What launchers tell of ranks and hosts that were lost, and of where ranks come back, is so (`losses`).
 //! - Lines are missing only where it is said that what a rank had printed is lost with its host.
 //! - It ends for want of a checkpoint only if more hosts were lost, since there were copies, than there were

@@ -61,6 +61,10 @@ pub enum Blow {
     LoseBoth(u32, u32),
     /// A rank is killed, and a host is lost at once behind it.
     KillThenLose(u32),
+    /// The user wants a rank to run on a host (`scash migrate`).
+    Move(u32, u32),
+    /// The user wants a host to have no ranks (`scash drain`).
+    Drain(u32),
 }
 
 impl Blow {

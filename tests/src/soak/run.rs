@@ -2,7 +2,7 @@
 
 use super::losses::Losses;
 use super::output::Expected;
-use super::plan::{Plan, Strike, pause};
+use super::plan::{Blow, Plan, Strike, pause};
 use super::programs::{self, Programs};
 use super::spread::Spread;
 use super::strikes::{Done, Hit, Process, Target, strike_job};
@@ -115,6 +115,8 @@ pub struct Run {
     pub launchers: Vec<Observed>,
     /// What was done to it from outside.
     pub hits: Vec<Hit>,
+    /// What the user wanted of its ranks, and was not refused.
+    pub orders: Vec<Blow>,
     /// What its ranks have done to themselves.
     pub injected: Vec<Injected>,
     /// Launchers that were killed.
@@ -192,6 +194,8 @@ impl Job<'_> {
             }
             run.launchers_killed += u64::from(done.launcher_killed);
             run.hits.extend(done.hits);
+            run.orders.extend(done.orders);
+            done.failures.into_iter().for_each(|why| run.find(Wrong::Failure, why));
             let has_hung = !observed.hanging.is_empty();
             let has_ended = !done.launcher_killed || observed.ended.status == 0;
             run.launchers.push(observed);
@@ -362,7 +366,7 @@ impl Run {
         let killed = self.hits.iter().flat_map(|hit| &hit.killed).map(|process: &Process| process.rank);
         let ranks = killed.chain(self.injected.iter().map(|one| one.rank)).collect();
         let hosts = self.hits.iter().flat_map(|hit| hit.hosts.clone()).collect();
-        Losses { spread, hosts, ranks, launchers: self.launchers_killed }
+        Losses { spread, hosts, ranks, orders: self.orders.clone(), launchers: self.launchers_killed }
     }
 
     fn check_restarts(&mut self, told: &[Told], spread: Option<&Spread>) {
@@ -372,7 +376,9 @@ impl Run {
         let returns = news().filter(|news| matches!(news, News::Back(_))).count() as u64;
         // On several hosts a launcher that goes on with a job says so as of any restart.
         let launchers = if spread.is_some() { self.launchers_killed } else { 0 };
-        let hit = told::incarnations_hit(&self.hits, &self.injected) + returns + launchers;
+        // So it is when they move as the user wants.
+        let moves = returns + self.orders.len() as u64;
+        let hit = told::incarnations_hit(&self.hits, &self.injected) + moves + launchers;
         let newest = told.iter().filter_map(|told| told.incarnation).max().unwrap_or(0);
         // Each launcher begins one incarnation, unless it was killed before it could.
         let restarts = newest.saturating_sub(self.launchers.len() as u64 - 1).max(self.restarts);
@@ -381,7 +387,7 @@ impl Run {
             self.find(Wrong::Spontaneous, what);
         }
         // A restart that comes to nothing, since a host is lost before ranks begin, has a number, too.
-        let numbers = self.restarts..=self.restarts + self.hosts_lost() + returns;
+        let numbers = self.restarts..=self.restarts + self.hosts_lost() + moves;
         if self.launchers_killed == 0 && !numbers.contains(&newest) {
             let what = format!("it tells of {} restarts, and of incarnation {newest}", self.restarts);
             self.find(Wrong::Failure, what);
@@ -398,6 +404,7 @@ impl fmt::Display for Run {
         }
         writeln!(f, "lost to strikes from outside: {:?}", self.hits)?;
         writeln!(f, "killed as they were told to: {:?}", self.injected)?;
+        writeln!(f, "what the user wanted: {:?}", self.orders)?;
         self.launchers.iter().try_for_each(|observed| writeln!(f, "{}", observed.ended))
     }
 }

@@ -69,7 +69,13 @@ impl Spread {
         (1..=self.hosts()).map(address).collect::<Vec<String>>().join(",")
     }
 
-    /// Failures from outside. One host is left in any case.
+    /// What the user wants of ranks; not each can be had.
+    fn order(&self, rng: &mut Rng) -> Blow {
+        let host = rng.between(1, self.hosts());
+        if rng.chance(25) { Blow::Drain(host) } else { Blow::Move(rng.below(self.ranks()), host) }
+    }
+
+    /// Failures from outside, and what the user wants meanwhile. One host is left in any case.
     pub(super) fn strikes(&self, rng: &mut Rng) -> Vec<Strike> {
         let mut order: Vec<u32> = (1..=self.hosts()).collect();
         rng.shuffle(&mut order);
@@ -82,6 +88,10 @@ impl Spread {
             let at = rng.below(u32::try_from(blows.len()).unwrap_or(0) + 1) as usize;
             // One alone would tidy up after the other, and agents are its children here.
             blows.insert(at, Blow::KillBoth);
+        }
+        for _ in 0..rng.pick(&[0, 0, 0, 1, 2, 3]) {
+            let at = rng.below(u32::try_from(blows.len()).unwrap_or(0) + 1) as usize;
+            blows.insert(at, self.order(rng));
         }
         let strike = |blow| {
             // Some come while ranks are on their way back, and some when they have long gone on.

@@ -1,13 +1,16 @@
-//! What is done to a job from outside: its ranks and its launcher are killed and stopped, and its hosts are
-//! lost.
+//! What is done to a job from outside: its ranks and its launcher are killed and stopped, its hosts are lost,
+//! and the user moves ranks to other hosts.
 
 use super::plan::{Blow, Strike};
+use crate::cluster::built::built;
 use crate::cluster::{Hosts, children, is_interrupted};
 use crate::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use scash_bench::namespaces::address;
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -41,6 +44,10 @@ pub struct Hit {
 pub(super) struct Done {
     /// To ranks and hosts.
     pub hits: Vec<Hit>,
+    /// What the user wants of ranks, and has not been refused.
+    pub orders: Vec<Blow>,
+    /// How orders have failed that were neither taken nor refused.
+    pub failures: Vec<String>,
     /// Whether the launcher was killed, or the command.
     pub launcher_killed: bool,
     /// Whether no rank was there when the launcher was killed: the job may have been over.
@@ -76,6 +83,10 @@ pub(super) fn strike_job(
             Blow::Stop(time) => stop(target, time, rng),
             Blow::KillOne | Blow::KillSome | Blow::KillAll => done.hits.extend(strike(target, blow, rng)),
             Blow::Lose(_) | Blow::LoseBoth(..) => done.hits.extend(target.lose(blow)),
+            Blow::Move(..) | Blow::Drain(_) => match target.order(blow) {
+                Ok(is_taken) => done.orders.extend(is_taken.then_some(blow)),
+                Err(why) => done.failures.push(why),
+            },
             Blow::KillThenLose(_) => {
                 done.hits.extend(strike(target, Blow::KillOne, rng));
                 done.hits.extend(target.lose(blow));
@@ -118,6 +129,24 @@ impl Target<'_> {
         let (hosts, _) = self.hosts?;
         let lost: Vec<u32> = blow.hosts().into_iter().filter(|host| hosts.kill(*host) > 0).collect();
         (!lost.is_empty()).then_some(Hit { hosts: lost, ..Hit::default() })
+    }
+
+    /// Tells the job what the user wants. Returns whether it may do so.
+    fn order(self, blow: Blow) -> Result<bool, String> {
+        let job = self.front.to_string();
+        let words = match blow {
+            Blow::Move(rank, host) => vec!["migrate".to_owned(), job, rank.to_string(), address(host)],
+            Blow::Drain(host) => vec!["drain".to_owned(), job, address(host)],
+            _ => return Ok(false),
+        };
+        let output = Command::new(built("scash")).args(&words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => Ok(true),
+            // It may do so later.
+            Some(1) => Ok(said.contains("does not answer")),
+            _ => Err(format!("scash {} ended by {}: {said}", words.join(" "), output.status)),
+        }
     }
 
     /// Waits until each host has ranks: its agent was told to start them, so all agents have answered. When

@@ -12,6 +12,7 @@ pub struct Tally {
     injected: u64,
     launchers: u64,
     hosts: u64,
+    orders: u64,
     over: u64,
     lost: u64,
     restarts: u64,
@@ -27,6 +28,7 @@ impl Tally {
         self.injected += run.injected.len() as u64;
         self.launchers += run.launchers_killed;
         self.hosts += run.hosts_lost();
+        self.orders += run.orders.len() as u64;
         self.over += u64::from(run.was_over);
         self.lost += u64::from(run.is_lost);
         self.restarts += run.restarts;
@@ -50,7 +52,8 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { runs, failed, kills, injected, launchers, hosts, over, lost, restarts, .. } = self;
+        let Tally { runs, failed, kills, injected, launchers, hosts, orders, over, lost, restarts, .. } =
+            self;
         let rows = [
             ("runs", runs.to_string()),
             (
@@ -59,6 +62,7 @@ impl fmt::Display for Tally {
             ),
             ("launchers killed", launchers.to_string()),
             ("hosts lost", hosts.to_string()),
+            ("`scash migrate` and `scash drain` that were not refused", orders.to_string()),
             ("jobs that were over when their launcher was killed", over.to_string()),
             ("jobs that ended for want of a checkpoint, as they may", lost.to_string()),
             ("restarts", restarts.to_string()),
