@@ -58,7 +58,7 @@ fn whoever_kills_the_second_process_of_a_launcher_is_told_how_the_job_goes_on() 
     });
     ended.failed(
         137,
-        &["the launcher's second process was killed by SIGKILL", &format!("`scash resume {job}`")],
+        &["the launcher's second process was killed by signal 9", &format!("`scash resume {job}`")],
     );
 }
 

@@ -61,6 +61,9 @@ pub enum Blow {
     LoseBoth(u32, u32),
     /// A rank is killed, and a host is lost at once behind it.
     KillThenLose(u32),
+    /// What a host's ranks and those of others send each other is lost for so long. They take no notice: the
+    /// system sends it again.
+    Cut(u32, Duration),
     /// The user wants a rank to run on a host (`scash migrate`).
     Move(u32, u32),
     /// The user wants a host to have no ranks (`scash drain`).

@@ -10,6 +10,9 @@ pub const MOST_HOSTS: u32 = 5;
 /// Most ranks of one: all of them share this machine.
 const MOST_RANKS: u32 = 8;
 
+/// Most milliseconds for which a host is cut off. Ranks give a connection up after ten seconds.
+const LONGEST_CUT: u32 = 1500;
+
 /// Kinds of such jobs. The first one, which users have who set nothing, is drawn more often.
 pub(super) const KINDS: [Kind; 4] = [
     Kind { engine: "uffd", provider: "auto", shares: false },
@@ -92,6 +95,10 @@ impl Spread {
         for _ in 0..rng.pick(&[0, 0, 0, 1, 2, 3]) {
             let at = rng.below(u32::try_from(blows.len()).unwrap_or(0) + 1) as usize;
             blows.insert(at, self.order(rng));
+        }
+        for _ in 0..rng.pick(&[0, 0, 0, 1, 2]) {
+            let at = rng.below(u32::try_from(blows.len()).unwrap_or(0) + 1) as usize;
+            blows.insert(at, Blow::Cut(rng.between(1, self.hosts()), pause(LONGEST_CUT, rng)));
         }
         let strike = |blow| {
             // Some come while ranks are on their way back, and some when they have long gone on.

@@ -1,5 +1,5 @@
-//! What is done to a job from outside: its ranks and its launcher are killed and stopped, its hosts are lost,
-//! and the user moves ranks to other hosts.
+//! What is done to a job from outside: its ranks and its launcher are killed and stopped, its hosts are lost
+//! and cut off, and the user moves ranks to other hosts.
 
 use super::plan::{Blow, Strike};
 use crate::cluster::built::built;
@@ -83,6 +83,7 @@ pub(super) fn strike_job(
             Blow::Stop(time) => stop(target, time, rng),
             Blow::KillOne | Blow::KillSome | Blow::KillAll => done.hits.extend(strike(target, blow, rng)),
             Blow::Lose(_) | Blow::LoseBoth(..) => done.hits.extend(target.lose(blow)),
+            Blow::Cut(host, time) => target.cut(host, time),
             Blow::Move(..) | Blow::Drain(_) => match target.order(blow) {
                 Ok(is_taken) => done.orders.extend(is_taken.then_some(blow)),
                 Err(why) => done.failures.push(why),
@@ -129,6 +130,14 @@ impl Target<'_> {
         let (hosts, _) = self.hosts?;
         let lost: Vec<u32> = blow.hosts().into_iter().filter(|host| hosts.kill(*host) > 0).collect();
         (!lost.is_empty()).then_some(Hit { hosts: lost, ..Hit::default() })
+    }
+
+    /// Cuts a host off for a while.
+    fn cut(self, host: u32, time: Duration) {
+        let Some((hosts, _)) = self.hosts else { return };
+        hosts.cut(host);
+        sleep(time);
+        hosts.plug_in(host);
     }
 
     /// Tells the job what the user wants. Returns whether it may do so.
