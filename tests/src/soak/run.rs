@@ -186,7 +186,7 @@ impl Job<'_> {
                     sleep(pause(RESUME, &mut rng));
                     continue;
                 }
-                Some((_, may_be_over)) if may_be_over && finds_nothing(&observed) => {
+                Some((_, may_be_over)) if (may_be_over || run.says_lost()) && finds_nothing(&observed) => {
                     run.was_over = true;
                     break;
                 }
@@ -349,6 +349,11 @@ impl Run {
         if status == 0 && !left.is_empty() {
             self.find(Wrong::Checkpoint, format!("{left:?}"));
         }
+    }
+
+    /// Whether a launcher has said that the job ends for want of a checkpoint.
+    fn says_lost(&self) -> bool {
+        self.told().iter().any(|told| told.lost().is_some())
     }
 
     /// What each launcher has told.
