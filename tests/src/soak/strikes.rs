@@ -174,14 +174,15 @@ impl Target<'_> {
         let front = self.front;
         let launcher = waits(front, TIMEOUT, || launcher(front)).filter(|_| blow != Blow::KillFront);
         let front = Some(front).filter(|_| blow != Blow::KillLauncher);
-        let all = || [front, launcher].into_iter().flatten();
-        // Neither tidies up after the other. And a launcher that stands still learns of no rank's end: if
-        // there is a rank now, the job is not over.
-        for pid in all() {
+        // Neither tidies up after the other: the front stands still, and its death, which would wake the
+        // launcher, comes last. And a launcher that stands still learns of no rank's end: if there is a rank
+        // now, the job is not over.
+        for pid in front.into_iter().chain(launcher) {
             send(pid, Signal::SIGSTOP);
         }
         let without_ranks = self.ranks().is_empty();
-        (all().filter(|pid| send(*pid, Signal::SIGKILL)).count() > 0, without_ranks)
+        let killed = launcher.into_iter().chain(front).filter(|pid| send(*pid, Signal::SIGKILL));
+        (killed.count() > 0, without_ranks)
     }
 
     fn await_ranks(self) -> Vec<Process> {
