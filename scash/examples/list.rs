@@ -2,7 +2,8 @@
 //!
 //! A node names the next one by its index in shared memory, which means the same on every rank. (So do raw
 //! pointers, but following them is unsafe.) Nodes come from an array that was allocated before, because
-//! `alloc` is a call of all ranks together. A rank that has the mutex may change the list.
+//! `alloc` is a call of all ranks together (`SharedBox::new` is not: see heap.rs). A rank that has
+//! the mutex may change the list.
 //!
 //! For a prime p that is 1 modulo 4, there are (p + 1) / 2 squares modulo p, and their sum is p (p - 1) / 4.
 

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use scash_join::job::{self, Network};
 use scash_proto::node::Eviction;
+use scash_proto::part::PAGES_A_PAGE;
 use scash_proto::{Protocol, Transfer};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -13,6 +14,9 @@ pub(crate) const REGION_BASE: usize = 0x1000_0000_0000;
 /// Bytes of address space that are set aside for shared memory, if `SCASH_REGION` says nothing else. Costs
 /// nothing until it is used.
 const DEFAULT_REGION: u64 = 64 << 30;
+/// Most bytes of the heap, and what it has at most if `SCASH_HEAP` says nothing.
+const MOST_HEAP: u64 = 4 << 40;
+const DEFAULT_HEAP: u64 = 1 << 40;
 /// Fewest pages that cached memory can be limited to: an instruction must find all that it touches, and other
 /// threads theirs.
 const LEAST_CACHE: u32 = 64;
@@ -36,7 +40,12 @@ pub(crate) enum RaceSetting {
 /// What the environment asks for, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    /// Pages of the whole region.
     pub(crate) pages: u32,
+    /// Pages of it for allocations of all ranks, from the first one on.
+    pub(crate) region: u32,
+    /// Pages of the heap, behind these. Its words lie behind it.
+    pub(crate) heap: u32,
     pub(crate) fault: Option<String>,
     pub(crate) transfer: Transfer,
     pub(crate) predict: bool,
@@ -78,7 +87,15 @@ impl Config {
                 "SCASH_REGION={region}: the region can have {PAGE} bytes to 8 TiB"
             )));
         }
-        let pages = u32::try_from(region.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
+        let heap = match var("SCASH_HEAP")? {
+            Some(text) => size("SCASH_HEAP", &text)?,
+            None => region.min(DEFAULT_HEAP),
+        };
+        if heap > MOST_HEAP {
+            return Err(Error::Setting(format!("SCASH_HEAP={heap}: the heap can have 0 bytes to 4 TiB")));
+        }
+        let [region, heap] =
+            [region, heap].map(|bytes| u32::try_from(bytes.div_ceil(PAGE as u64)).unwrap_or(u32::MAX));
         let transfers = [("zero-copy", Transfer::ZeroCopy), ("message", Transfer::Message)];
         let evictions = [("fifo", Eviction::Fifo), ("sieve", Eviction::Sieve)];
         let protocols = [
@@ -99,7 +116,9 @@ impl Config {
             Error::Setting(format!("SCASH_BLOCK={pages_of_block}: a block can have 1 to {MOST_BLOCK} pages"))
         })?;
         Ok(Config {
-            pages,
+            pages: region + heap + heap.div_ceil(PAGES_A_PAGE),
+            region,
+            heap,
             fault: var("SCASH_FAULT")?,
             transfer: choice("SCASH_TRANSFER", var("SCASH_TRANSFER")?, &transfers)?,
             predict: switch("SCASH_PREDICT", var("SCASH_PREDICT")?, true)?,
@@ -199,10 +218,23 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        assert_eq!(read(&[("SCASH_REGION", "64M")]).unwrap().pages, 16_384);
-        assert_eq!(read(&[("SCASH_REGION", "2 GiB")]).unwrap().pages, 524_288);
-        assert_eq!(read(&[("SCASH_REGION", "4097")]).unwrap().pages, 2);
-        assert_eq!(read(&[]).unwrap().pages, 16 << 20);
+        assert_eq!(read(&[("SCASH_REGION", "64M")]).unwrap().region, 16_384);
+        assert_eq!(read(&[("SCASH_REGION", "2 GiB")]).unwrap().region, 524_288);
+        assert_eq!(read(&[("SCASH_REGION", "4097")]).unwrap().region, 2);
+        assert_eq!(read(&[]).unwrap().region, 16 << 20);
+    }
+
+    #[test]
+    fn the_heap_is_as_large_as_the_region_unless_it_is_said() {
+        let pages = |pairs| {
+            let Config { region, heap, pages, .. } = read(pairs).unwrap();
+            (region, heap, pages)
+        };
+        assert_eq!(pages(&[("SCASH_REGION", "1M")]), (256, 256, 516));
+        assert_eq!(pages(&[("SCASH_REGION", "1M"), ("SCASH_HEAP", "4097")]), (256, 2, 259));
+        assert_eq!(pages(&[("SCASH_REGION", "1M"), ("SCASH_HEAP", "0")]), (256, 0, 256));
+        let most = pages(&[("SCASH_REGION", "8T"), ("SCASH_HEAP", "4T")]);
+        assert_eq!(most, (1 << 31, 1 << 30, (1 << 31) + (1 << 30) + (1 << 24)));
     }
 
     #[test]
@@ -211,6 +243,7 @@ mod tests {
             ("SCASH_REGION", "much", "512M"),
             ("SCASH_REGION", "0", "4096"),
             ("SCASH_REGION", "99999999999T", "512M"),
+            ("SCASH_HEAP", "5T", "4 TiB"),
             ("SCASH_TRANSFER", "pigeon", "zero-copy"),
             ("SCASH_PREDICT", "maybe", "on or off"),
             ("SCASH_RACES", "on", "off, report and abort"),

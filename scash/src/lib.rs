@@ -43,9 +43,9 @@
 //! of the page is gone, exits with status 74.)
 //!
 //! # Layers
-//! [`Dsm`], [`Worker`], [`SharedSlice`], and the arrays whose parts have owners ([`Partition`], [`Matrix`],
-//! [`Split`]) are the typed interface (`api/`); [`runtime`] is the untyped one that it and the C API stand
-//! on.
+//! [`Dsm`], [`Worker`], [`SharedSlice`], [`SharedBox`], and the arrays whose parts have owners
+//! ([`Partition`], [`Matrix`], [`Split`]) are the typed interface (`api/`); [`runtime`] is the untyped one
+//! that it and the C API stand on.
 
 mod api;
 mod config;
@@ -54,6 +54,7 @@ pub mod fault;
 pub mod runtime;
 
 pub use api::atomics::AtomicWord;
+pub use api::boxes::{SharedBox, SharedHandle};
 pub use api::destroy::SyncObject;
 pub use api::division::Division;
 pub use api::dsm::Dsm;

@@ -323,9 +323,9 @@ fn limits_of_memory_are_named_with_the_command_that_raises_them() {
         |job: Job, limit: &str| job.run_script(&format!("ulimit {limit}; exec \"$1\" nothing"), &[WRONG]);
     for kind in all_kinds() {
         for (limit, words) in [("-v 4000000", "raise `ulimit -v`"), ("-f 1024", "raise `ulimit -f`")] {
-            limited(kind.job(2), limit).refused(&["65536 MiB", words]);
+            limited(kind.job(2), limit).refused(&["132096 MiB", words]);
         }
-        let small = kind.job(2).env("SCASH_REGION", "512K");
+        let small = kind.job(2).env("SCASH_REGION", "512K").env("SCASH_HEAP", "0");
         limited(small.clone(), "-v 4000000").succeeded();
         limited(small.clone(), "-f 200000").succeeded();
         if kind.provider == "shm" {

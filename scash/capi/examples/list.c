@@ -2,8 +2,8 @@
  * list: all ranks insert into one sorted list, whose nodes point to each other.
  *
  * Pointers into shared memory mean the same on every rank, so lists and trees are built as in any program.
- * Nodes come from an array that was allocated before, because dsm_alloc is a call of all ranks together. The
- * lock protects the pointers.
+ * Nodes come from an array that was allocated before, because dsm_alloc is a call of all ranks together
+ * (dsm_malloc is not: see heap.c). The lock protects the pointers.
  *
  * For a prime p that is 1 modulo 4, there are (p + 1) / 2 squares modulo p, and their sum is p (p - 1) / 4.
  */

@@ -34,15 +34,16 @@
  * Errors: functions that return an int give -1, those that return a pointer give NULL, and dsm_error() then
  * has the text. Before dsm_init and after dsm_finalize all functions fail but dsm_error and dsm_version.
  *
- * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_finalize, and
- * those that make and destroy objects: dsm_locks_create, dsm_rwlocks_create, dsm_semaphores_create,
- * dsm_conditions_create, dsm_flags_create, dsm_locks_destroy, dsm_rwlocks_destroy, dsm_semaphores_destroy,
- * dsm_conditions_destroy, dsm_flags_destroy) are called by all ranks, in the same order and with the same
- * arguments; each includes a memory barrier. One thread of a rank calls them, while its other threads touch
- * no shared memory, by atomic operations neither, and use no such object. dsm_all_reduce_i64,
- * dsm_all_reduce_u64, dsm_all_reduce_f64 and dsm_broadcast_value are collective, too, but no memory barriers:
- * other threads may do what they like, but for collective functions. All other functions may be called by any
- * thread at any time.
+ * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free of what these returned, dsm_barrier, dsm_broadcast,
+ * dsm_finalize, and those that make and destroy objects: dsm_locks_create, dsm_rwlocks_create,
+ * dsm_semaphores_create, dsm_conditions_create, dsm_flags_create, dsm_locks_destroy, dsm_rwlocks_destroy,
+ * dsm_semaphores_destroy, dsm_conditions_destroy, dsm_flags_destroy) are called by all ranks, in the same order
+ * and with the same arguments; each includes a memory barrier. One thread of a rank calls them, while its other
+ * threads touch no shared memory, by atomic operations neither, and use no such object and not the heap.
+ * dsm_all_reduce_i64, dsm_all_reduce_u64, dsm_all_reduce_f64 and dsm_broadcast_value are collective, too, but no
+ * memory barriers: other threads may do what they like, but for collective functions. All other functions may be
+ * called by any thread at any time: dsm_malloc, dsm_calloc, dsm_realloc and dsm_memalign, too, and dsm_free of
+ * what these returned.
  *
  * Locks, reader-writer locks, semaphores, conditions and flags have numbers from one series: a function that
  * is given the number of an object of another kind fails.
@@ -388,11 +389,20 @@ void *dsm_alloc(size_t bytes);
 void *dsm_alloc_with(size_t bytes, const struct dsm_alloc_options_t *options);
 
 /**
- * Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. A rank that touches the memory
- * afterwards says so on stderr and dies of SIGSEGV.
+ * Frees shared memory. The address tells which of two things it does.
  *
- * Returns 0, or -1 if `p` is not the beginning of an allocation: NULL, memory of another kind, or
- * freed before. Nothing is done then.
+ * What `dsm_alloc` or `dsm_alloc_with` returned is freed by all ranks together: then the call is
+ * collective. A rank that touches the memory afterwards says so on stderr and dies of SIGSEGV.
+ *
+ * What `dsm_malloc` and the like returned is freed by one thread of any rank, at any time but while
+ * another thread of the rank is in a collective function. All use of the object comes before, in the
+ * order that locks and the like or memory barriers make. (Atomic operations order nothing.) Its place
+ * can be allocated again at once; in a job that has made no locks or the like, and with SCASH_RACES,
+ * after the next memory barrier if another rank than the one that allocated it frees it. What touches
+ * it afterwards is not noticed.
+ *
+ * Returns 0, or -1 if `p` is not the beginning of an allocation or an object: NULL, memory of another
+ * kind, or freed before. Nothing is done then.
  */
 int dsm_free(void *p);
 
@@ -537,6 +547,51 @@ const char *dsm_engine(void);
  * What ranks communicate through ("shm", "tcp", or "composite" for both); NULL on error.
  */
 const char *dsm_provider(void);
+
+/**
+ * Allocates `bytes` bytes of the heap of shared memory. Not collective: any thread of any rank calls it
+ * at any time, also while it has locks, but not while another thread of its rank is in a collective
+ * function.
+ *
+ * The address is a multiple of 16 and means the same on every rank: it may be kept in other shared
+ * memory, and any rank reads, writes and frees the object. What one rank writes there others see as
+ * they see all shared memory: after a memory barrier, or when they get a lock, a semaphore, a
+ * condition or a flag after it. The bytes have no particular values (dsm_calloc sets them to zero).
+ * For 0 bytes there is an address, too, that no other object has.
+ *
+ * Objects of different ranks lie on different pages; small ones of one rank share pages. Where ranks
+ * do not share frames, a page's home is the rank that touches it first.
+ *
+ * Each rank has an equal part of the heap (SCASH_HEAP), and allocates there. What is freed can be
+ * allocated again; its memory is not given back to the system.
+ *
+ * Returns NULL if there is no room in this rank's part.
+ */
+void *dsm_malloc(size_t bytes);
+
+/**
+ * Allocates `count` objects of `bytes` bytes side by side, as dsm_malloc, and sets all bytes to zero.
+ *
+ * Returns NULL as dsm_malloc does, or if there are no so large numbers.
+ */
+void *dsm_calloc(size_t count, size_t bytes);
+
+/**
+ * Allocates as dsm_malloc does, at a multiple of `alignment`, which is a power of two.
+ *
+ * Returns NULL as dsm_malloc does, or if `alignment` is no power of two.
+ */
+void *dsm_memalign(size_t alignment, size_t bytes);
+
+/**
+ * Makes the object at `p`, which any rank has allocated by dsm_malloc or the like, `bytes` bytes long.
+ * If it does not fit where it is, it is moved to this rank's part of the heap, and the old one is
+ * freed. As many bytes as fit are as they were. With NULL this is dsm_malloc. An object that is made
+ * 0 bytes long is not freed. Alignments that dsm_memalign gave are lost if it is moved.
+ *
+ * Returns NULL as dsm_malloc does, or if no object begins at `p`. The object is as it was then.
+ */
+void *dsm_realloc(void *p, size_t bytes);
 
 /**
  * Makes `count` locks, which nobody has, and sets `*first` to the first one; the others are the

@@ -6,6 +6,7 @@
 use crate::call::{self, call, int, note, status};
 use crate::comm;
 use crate::error;
+use crate::heap;
 use crate::pointers::aligned;
 use crate::types::{self, DSM_HOME_NONE, dsm_alloc_options_t, dsm_protocol_t, dsm_stats_t};
 use scash::runtime::{self, Runtime};
@@ -93,14 +94,23 @@ pub unsafe extern "C" fn dsm_alloc_with(bytes: usize, options: *const dsm_alloc_
     done.map_or(std::ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. A rank that touches the memory
-/// afterwards says so on stderr and dies of SIGSEGV.
+/// Frees shared memory. The address tells which of two things it does.
 ///
-/// Returns 0, or -1 if `p` is not the beginning of an allocation: NULL, memory of another kind, or
-/// freed before. Nothing is done then.
+/// What `dsm_alloc` or `dsm_alloc_with` returned is freed by all ranks together: then the call is
+/// collective. A rank that touches the memory afterwards says so on stderr and dies of SIGSEGV.
+///
+/// What `dsm_malloc` and the like returned is freed by one thread of any rank, at any time but while
+/// another thread of the rank is in a collective function. All use of the object comes before, in the
+/// order that locks and the like or memory barriers make. (Atomic operations order nothing.) Its place
+/// can be allocated again at once; in a job that has made no locks or the like, and with SCASH_RACES,
+/// after the next memory barrier if another rank than the one that allocated it frees it. What touches
+/// it afterwards is not noticed.
+///
+/// Returns 0, or -1 if `p` is not the beginning of an allocation or an object: NULL, memory of another
+/// kind, or freed before. Nothing is done then.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_free(p: *mut c_void) -> c_int {
-    status(call("dsm_free", |runtime| runtime.free(p.cast())))
+    status(call("dsm_free", |runtime| heap::free(runtime, p)))
 }
 
 /// The memory barrier. Collective: returns when all ranks have called it; from then on each rank

@@ -2,9 +2,9 @@
 //!
 //! What a C program sees is `include/scash.h` and, for message passing, `include/scash_comm.h`, which
 //! cbindgen makes of this crate: the comments on what is exported are written for C programmers. The
-//! functions (`functions`, `locks`, `signals`, `atomics`, `reduce`) are one thin layer: they check what C
-//! lets pass (pointers, enums), call [`scash::runtime`], and turn its answer into a number or a pointer
-//! (`call`) and, if it is an error, a text (`error`). Message passing (`comm`) is such a layer on
+//! functions (`functions`, `heap`, `locks`, `signals`, `atomics`, `reduce`) are one thin layer: they check
+//! what C lets pass (pointers, enums), call [`scash::runtime`], and turn its answer into a number or a
+//! pointer (`call`) and, if it is an error, a text (`error`). Message passing (`comm`) is such a layer on
 //! [`scash_mp`].
 //!
 //! This crate is the rlib that Rust programs link (a C program that cargo builds among them); the package
@@ -21,6 +21,7 @@ mod call;
 mod comm;
 mod error;
 mod functions;
+mod heap;
 mod locks;
 mod pointers;
 mod reduce;
@@ -30,6 +31,7 @@ mod types;
 pub use atomics::*;
 pub use comm::*;
 pub use functions::*;
+pub use heap::*;
 pub use locks::*;
 pub use reduce::*;
 pub use signals::*;

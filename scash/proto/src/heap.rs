@@ -18,8 +18,11 @@
 //!                   ↑ rover                 first: 1
 //! ```
 //!
-//! **Invariant:** a page is in one free run or in one allocation, never in both; free runs do not touch each
-//! other.
+//! The last pages of the region may be [reserved](Heap::reserve) before the first call: for what single ranks
+//! allocate ([`part`](crate::part)). They are one allocation for as long as the job runs.
+//!
+//! **Invariant:** a page is in one free run or in one allocation, never in both, unless it is kept back
+//! behind the reservation; free runs do not touch each other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,10 +32,14 @@ use std::ops::Range;
 #[cfg(test)]
 mod tests;
 
+/// The number of the reservation: no allocation comes to it.
+pub const RESERVED: u64 = u64::MAX;
+
 /// One allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation<O> {
-    /// Its number in the order of allocation, from 0. Numbers are not used again, page numbers are.
+    /// Its number in the order of allocation, from 0, or [`RESERVED`]. Numbers are not used again, page
+    /// numbers are.
     pub id: u64,
     /// Its first page.
     pub first: u32,
@@ -73,6 +80,19 @@ impl<O> Heap<O> {
     pub fn new(pages: u32) -> Self {
         let free = if pages > 0 { BTreeMap::from([(0, pages)]) } else { BTreeMap::new() };
         Self { pages, free, allocations: BTreeMap::new(), unused: 0, rover: 0, next_id: 0 }
+    }
+
+    /// Makes `pages` pages from `first` on an allocation that is never freed, and keeps back whatever is
+    /// behind them. Before any call.
+    ///
+    /// # Panics
+    /// If these are not pages of the region, or something was allocated.
+    pub fn reserve(&mut self, first: u32, pages: u32, options: O) {
+        let end = first.checked_add(pages).filter(|end| *end <= self.pages && pages > 0);
+        assert!(end.is_some() && self.next_id == 0 && self.allocations.is_empty(), "pages {first}+{pages}");
+        self.take(first..self.pages);
+        let bytes = u64::from(pages) * crate::PAGE_SIZE as u64;
+        self.allocations.insert(first, Allocation { id: RESERVED, first, pages, bytes, options });
     }
 
     /// Allocates room for `bytes` bytes (at least one page) that begins at a multiple of `align` pages.

@@ -33,6 +33,7 @@ pub mod heap;
 pub mod interpreter;
 pub mod node;
 mod page;
+pub mod part;
 pub mod placement;
 pub mod races;
 pub mod stall;

@@ -6,12 +6,14 @@
 //! | `session`, `worker`, `team` | a thread that calls; the threads of a rank, and where they meet |
 //! | `shared`, `racing` | plain arrays in shared memory; values that several write |
 //! | `partition`, `matrix`, `split`, `division` | arrays whose parts have owners, and who owns what |
+//! | `boxes` | objects of the heap, which have one owner at a time |
 //! | `messages` | messages beside shared memory |
 //! | `mutex`, `rwlock`, `signals` | locks and what they guard; semaphores, condition variables, flags |
 //! | `atomics`, `reduce` | atomic words, reductions and broadcasts of values |
 //! | `destroy` | giving such objects back |
 
 pub(crate) mod atomics;
+pub(crate) mod boxes;
 pub(crate) mod destroy;
 pub(crate) mod division;
 pub(crate) mod dsm;

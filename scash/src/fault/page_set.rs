@@ -29,7 +29,10 @@ impl PageSet {
 
     pub(crate) fn remove(&self, pages: Range<u32>) {
         for (word, mask) in masks(pages) {
-            self.words[word].fetch_and(!mask, Relaxed);
+            // Words that nobody has used take no memory: it stays so.
+            if self.words[word].load(Relaxed) & mask != 0 {
+                self.words[word].fetch_and(!mask, Relaxed);
+            }
         }
     }
 

@@ -308,7 +308,10 @@ fn check_file_limit(len: usize) -> Result<(), EngineError> {
 
 fn too_large(len: usize, source: io::Error) -> EngineError {
     EngineError::new(
-        format!("reserve {} MiB for the region (ask for less, or raise `ulimit -f`)", len >> 20),
+        format!(
+            "reserve {} MiB for the region (ask for less by SCASH_REGION and SCASH_HEAP, or raise `ulimit -f`)",
+            len >> 20
+        ),
         source,
     )
 }
@@ -322,7 +325,10 @@ fn map_error(base: Option<usize>, len: usize) -> EngineError {
             source,
         ),
         _ => EngineError::new(
-            format!("map {} MiB of address space (ask for less, or raise `ulimit -v`)", len >> 20),
+            format!(
+                "map {} MiB of address space (ask for less by SCASH_REGION and SCASH_HEAP, or raise `ulimit -v`)",
+                len >> 20
+            ),
             source,
         ),
     }

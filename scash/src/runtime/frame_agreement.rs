@@ -88,7 +88,7 @@ pub(super) fn settle(
         Ok(objects) if rank == 0 => vec![region.fd(), objects.fd()],
         _ => Vec::new(),
     };
-    let said = tell_all(member, objects.as_ref().err().copied(), region.pages(), &gives)?;
+    let said = tell_all(member, objects.as_ref().err().copied(), &gives)?;
     drop(gives);
     let (Ok(mut objects), None) = (objects, said.obstacle) else {
         return Ok((
@@ -96,12 +96,6 @@ pub(super) fn settle(
             Box::new(NodeObjects),
         ));
     };
-    if said.pages.iter().any(|pages| *pages != region.pages()) {
-        return Err(Error::Setting(
-            "SCASH_REGION is not the same at all ranks, and they are to share frames: set it for the whole job, or SCASH_SHARE=off"
-                .to_owned(),
-        ));
-    }
     if rank > 0 {
         let [frames, words] = said
             .files
@@ -118,8 +112,6 @@ pub(super) fn settle(
 struct Announcements {
     /// What stands against sharing at the lowest rank at which something does.
     obstacle: Option<&'static str>,
-    /// Pages of each rank's region.
-    pages: Vec<u32>,
     /// The files of rank 0: frames, and objects of synchronisation.
     files: Vec<OwnedFd>,
 }
@@ -130,19 +122,16 @@ const NONE: u8 = u8::MAX;
 fn tell_all(
     exchange: &mut dyn Exchange,
     mine: Option<u8>,
-    pages: u32,
     gives: &[BorrowedFd<'_>],
 ) -> Result<Announcements> {
-    let mut blob = vec![mine.unwrap_or(NONE)];
-    blob.extend(pages.to_le_bytes());
+    let blob = [mine.unwrap_or(NONE)];
     let mut said = Announcements::default();
     for (rank, (theirs, fds)) in exchange.all_gather(&blob, gives).map_err(join)?.into_iter().enumerate() {
-        let Some((&number, pages)) = theirs.split_first().filter(|(_, pages)| pages.len() == 4) else {
+        let &[number] = &theirs[..] else {
             return Err(Error::Join(format!("rank {rank} says of shared frames what no rank says")));
         };
         let why = OBSTACLES.get(usize::from(number)).copied().unwrap_or("a rank refuses");
         said.obstacle = said.obstacle.or((number != NONE).then_some(why));
-        said.pages.extend(pages.try_into().ok().map(u32::from_le_bytes));
         if rank == 0 {
             said.files = fds;
         }

@@ -155,12 +155,13 @@ enum Progress {
     Over(Outcome),
 }
 
-/// That objects are not for use, because this rank is in a collective call.
+/// That objects, and the heap, are not for use, because this rank is in a collective call.
 struct Closed<'a>(&'a Runtime);
 
 impl<'a> Closed<'a> {
     fn new(runtime: &'a Runtime) -> Closed<'a> {
         runtime.context.objects.meets(true);
+        runtime.heap.meets(true);
         Closed(runtime)
     }
 }
@@ -168,6 +169,7 @@ impl<'a> Closed<'a> {
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
         self.0.context.objects.meets(false);
+        self.0.heap.meets(false);
     }
 }
 

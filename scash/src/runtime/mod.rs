@@ -14,6 +14,7 @@ mod destroy;
 pub(crate) mod frame_agreement;
 mod frame_sharing;
 mod frames;
+mod heap;
 mod host_objects;
 mod inject;
 mod inquiry;
@@ -39,6 +40,7 @@ pub(crate) mod within;
 
 pub use frame_agreement::frames_asked_for;
 pub use frame_sharing::FrameSharing;
+pub use heap::HeapUse;
 pub(crate) use inquiry::Inquiry;
 pub use message_job::{MessageJob, as_of_messages};
 pub use scash_join::job::PROVIDERS;
@@ -102,6 +104,8 @@ pub struct Runtime {
     crew: Crew,
     /// The allocations that handles can be to.
     live: Mutex<Live>,
+    /// Objects that single ranks allocate.
+    heap: heap::RankHeap,
     member: Mutex<Member>,
     rank: u32,
     size: u32,
@@ -245,7 +249,7 @@ impl Runtime {
         if bytes == 0 {
             return Err(Error::Argument("dsm_alloc of 0 bytes: ask for at least one".to_owned()));
         }
-        let most = self.context.region.pages();
+        let most = self.config.region;
         if options.block == 0 || options.block > most {
             return Err(Error::Argument(format!(
                 "a coherence block of {} pages: 1 to {most} are possible",
@@ -297,6 +301,9 @@ impl Runtime {
         self.refuse_children()?;
         let page =
             self.context.region.page_of(address as usize).ok_or_else(|| wild("is not shared memory"))?;
+        if self.is_in_heap(address) {
+            return Err(wild("is in the heap, of which single ranks free objects"));
+        }
         let core = lock(&self.core);
         let a = core.node.allocation(page).ok_or_else(|| wild("is not allocated"))?;
         if a.first != page || !(address as usize).is_multiple_of(PAGE) {
@@ -358,6 +365,12 @@ impl Runtime {
         self.refuse_children()?;
         let mut core = lock(&self.core);
         let pages = self.pages_of(&core, address, 1)?;
+        if self.is_in_heap(address) {
+            return Err(Error::Argument(format!(
+                "{address:p} is in the heap, whose objects have no protocol of their own: SCASH_COPIES sets that of all, \
+                 and dsm_alloc_with that of an allocation"
+            )));
+        }
         Ok(core.node.handle(Input::SetProtocol(pages.first, self.meant(protocol)))?)
     }
 

@@ -13,6 +13,7 @@ use crate::runtime::frames;
 use scash_comm::say::say;
 use scash_proto::Rank;
 use scash_proto::diff::{Changes, PageBytes};
+use scash_proto::heap::RESERVED;
 use scash_proto::node::{Input, Node};
 use scash_proto::races::{Change, Race, Races, WriteTraces, Writer};
 use scash_proto::wire::Kind;
@@ -181,6 +182,7 @@ impl Search {
         let offset = (race.page - a.first) as usize * PAGE + race.offset;
         match self.names.get(&a.id) {
             Some(name) => format!("\"{name}\" + {offset}"),
+            None if a.id == RESERVED => format!("the heap + {offset}"),
             None => format!("allocation {} of {} bytes + {offset}", a.id, a.bytes),
         }
     }

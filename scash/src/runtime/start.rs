@@ -4,7 +4,7 @@ use super::crew::Crew;
 use super::{RUNTIME, Runtime};
 use crate::config::{Config, REGION_BASE, RaceSetting};
 use crate::error::{Error, Result, join};
-use crate::fault::{self, EngineKind, PAGE, Region};
+use crate::fault::{self, EngineError, EngineKind, PAGE, Region};
 use crate::runtime::broken::Broken;
 use crate::runtime::checkpoint::Checkpoints;
 use crate::runtime::checkpoint::copies::StoreCopies;
@@ -13,6 +13,7 @@ use crate::runtime::context::RankContext;
 use crate::runtime::core::Core;
 use crate::runtime::frame_agreement;
 use crate::runtime::frame_sharing::FrameSharing;
+use crate::runtime::heap::RankHeap;
 use crate::runtime::inject;
 use crate::runtime::marks::Marks;
 use crate::runtime::owned::Owned;
@@ -25,8 +26,8 @@ use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
 use scash_ft::store::RankStore;
 use scash_join::boot::{Identity, Member};
 use scash_join::job;
-use scash_proto::Rank;
 use scash_proto::node::{MIGRATE_AFTER, Node};
+use scash_proto::{AllocOptions, Rank};
 use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -34,7 +35,7 @@ use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever
 /// either changes.
-const ABI: u32 = 10;
+const ABI: u32 = 11;
 
 /// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination
 /// costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
@@ -73,7 +74,12 @@ pub fn init() -> Result<&'static Runtime> {
     let mut node_config =
         node_config(&config, &*context.endpoint, member.has_several_hosts(), context.frames);
     node_config.replicas = u32::from(checkpoints.is_some());
-    let core = Core::new(Node::new(node_config), &config)?;
+    let heap = RankHeap::new(&config, node_config.rank, node_config.size);
+    let mut node = Node::new(node_config);
+    if let Some(pages) = heap.layout().pages() {
+        node.reserve(pages, AllocOptions { protocol: config.copies, ..AllocOptions::default() });
+    }
+    let core = Core::new(node, &config)?;
     let (rank, size, threads) = (context.endpoint.rank(), context.endpoint.size(), member.threads());
     let kind = context.frames.engine(chosen);
     let runtime = Box::leak(Box::new(Runtime {
@@ -90,6 +96,7 @@ pub fn init() -> Result<&'static Runtime> {
         meeting: Mutex::new(()),
         crew: Crew::default(),
         live: Mutex::default(),
+        heap,
         member: Mutex::new(member),
         rank,
         size,
@@ -100,7 +107,7 @@ pub fn init() -> Result<&'static Runtime> {
         tell_stats: config.stats,
         copies: config.copies,
         block: config.block,
-        most_block: if config.cache > 0 { config.cache / 4 } else { config.pages },
+        most_block: if config.cache > 0 { config.cache / 4 } else { config.region },
         stall: config.stall,
         broken: Broken::default(),
         clock: Mutex::new(BarrierTime::default()),
@@ -138,6 +145,13 @@ pub(super) fn assemble(
     let (frames, objects) = frame_agreement::settle(member, &*endpoint, config, &mut region)?;
     let region = Arc::new(region);
     let engine = fault::open(frames.engine(chosen), region.clone())?;
+    if frames == FrameSharing::Shared {
+        // Of all ranks' parts at once, past the engine: there is nothing for it to notice.
+        let heap = config.region..config.region + config.heap;
+        region.protect_pages(&heap, libc::PROT_READ | libc::PROT_WRITE, |error| {
+            EngineError::new(format!("open the heap, pages {heap:?} of the region"), error)
+        })?;
+    }
     // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are
     // only reached by raw pointers.
     let segment = unsafe { endpoint.register(member, whole(&region)) }.map_err(join)?;
@@ -168,10 +182,13 @@ fn whole(region: &Region) -> LocalSegment {
     LocalSegment { base, len, fd: region.fd().as_raw_fd() }
 }
 
-/// Settings that all ranks must mind alike: where one of them may give pages up that were written, all do;
-/// what one asks of an allocation, all do; and what one looks for, all must tell.
+/// Settings that all ranks must mind alike: addresses follow from sizes; where one of them may give pages
+/// up that were written, all do; what one asks of an allocation, all do; and what one looks for, all must
+/// tell.
 fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
     let all = [
+        ("SCASH_REGION", config.region),
+        ("SCASH_HEAP", config.heap),
         ("SCASH_CACHE", config.cache),
         ("SCASH_COPIES", config.copies as u32),
         ("SCASH_BLOCK", config.block),

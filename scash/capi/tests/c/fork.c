@@ -10,6 +10,7 @@
 #define ROUNDS 200
 
 static volatile char *a;
+static void *object;
 static dsm_lock_t lock;
 static volatile int done;
 
@@ -41,8 +42,11 @@ static void be_refused(void)
     REFUSED(dsm_unlock(lock));
     REFUSED(dsm_all_reduce_f64(&value, 1, DSM_REDUCTION_SUM));
     REFUSED(dsm_fetch_add_u64((uint64_t *)p, 1, &word));
+    REFUSED(dsm_free(object));
     REFUSED(dsm_init());
     REFUSED(dsm_finalize());
+    IS_NULL(dsm_malloc(1), "in a child that a rank has forked");
+    IS_NULL(dsm_realloc(object, 100), "in a child that a rank has forked");
     IS_NULL(dsm_alloc(1), "in a child that a rank has forked");
     IS_NULL(dsm_engine(), "in a child that a rank has forked");
 }
@@ -112,7 +116,7 @@ int main(void)
     CHECK(dsm_init() == 0);
     int rank = dsm_rank(), size = dsm_size();
     CHECK((a = (volatile char *)dsm_alloc(DSM_PAGE_SIZE)) != NULL);
-    CHECK(dsm_locks_create(1, &lock) == 0);
+    CHECK(dsm_locks_create(1, &lock) == 0 && (object = dsm_malloc(10)) != NULL);
     CHECK(atexit(at_exit) == 0);
     a[rank] = (char)(rank + 1);
     CHECK(dsm_barrier() == 0);

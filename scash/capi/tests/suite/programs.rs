@@ -88,6 +88,11 @@ fn atomic_operations_miss_nothing_and_disturb_nobody() {
 }
 
 #[test]
+fn one_rank_allocates_and_another_one_frees() {
+    Program::compile("heap", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn values_of_all_ranks_become_one() {
     Program::compile("reduce", Link::Shared).succeeds_everywhere(&[]);
 }

@@ -226,3 +226,15 @@ proptest! {
         prop_assert_eq!(heap.alloc(u64::from(pages) * PAGE, align(a), 0).is_ok(), fits);
     }
 }
+
+#[test]
+fn the_last_pages_are_one_allocation_that_no_other_touches() {
+    let mut heap = Heap::new(100);
+    heap.reserve(60, 30, ());
+    assert_eq!((heap.free_pages(), heap.unused_from()), (60, 0));
+    let reserved = heap.find(89).unwrap();
+    assert_eq!((reserved.id, reserved.first, reserved.pages), (RESERVED, 60, 30));
+    assert!(heap.find(90).is_none() && heap.find(59).is_none());
+    assert_eq!(heap.alloc(61 * PAGE, ONE, ()).unwrap_err().largest_free, 60);
+    assert_eq!((alloc(&mut heap, 60), heap.find(0).unwrap().id), (0, 0));
+}

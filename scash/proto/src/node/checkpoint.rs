@@ -68,8 +68,10 @@
 
 use super::atomics::Operated;
 use super::cache::Cache;
+use super::collective::union;
 use super::intervals::Intervals;
 use super::{Collective, MeetingStage, Node, Outcome, Output, Phase, Violation, runs};
+use crate::heap::RESERVED;
 use crate::page::{Access, List, Page};
 use crate::{Pages, Rank};
 
@@ -169,7 +171,8 @@ impl Node {
             self.table.clear(list);
         }
         let mut writable = 0;
-        for page in self.heap.iter().flat_map(|a| a.range()) {
+        let used: Vec<u32> = self.heap.iter().flat_map(|a| self.table.used(a.range())).collect();
+        for page in used {
             let word = self.table.get(page);
             if !word.is_blank() {
                 let page_now = word.page().reborn();
@@ -182,7 +185,14 @@ impl Node {
 
     /// Orders that the pages be opened that are writable.
     fn open_again(&mut self) {
-        let all = self.heap.iter().flat_map(|a| a.range());
+        if self.shares_frames() {
+            // The reservation is opened by whoever has made it.
+            let runs = self.heap.iter().filter(|a| a.id != RESERVED);
+            let runs = union(runs.map(|a| Pages { first: a.first, count: a.pages }).collect());
+            self.out.extend(runs.into_iter().map(|run| Output::Map(run, Access::Write)));
+            return;
+        }
+        let all = self.heap.iter().flat_map(|a| self.table.used(a.range()));
         let writable: Vec<u32> = all.filter(|&page| self.access(page) == Access::Write).collect();
         runs(&writable, |run| self.out.push_back(Output::Map(run, Access::Write)));
     }

@@ -4,7 +4,7 @@
 use super::{Collective, Node, Outcome, Output, Protocol, Transfer};
 use crate::page::{Access, CachedPage, HomePage, Page};
 use crate::wire::{News, Notice, Purpose};
-use crate::{Pages, Placement, Rank};
+use crate::{AllocOptions, Pages, Placement, Rank};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
@@ -20,6 +20,23 @@ fn placement_number(placement: Placement) -> u64 {
 }
 
 impl Node {
+    /// Before any call: makes pages an allocation for as long as the job runs, in which ranks have parts
+    /// ([`part`](crate::part)). No allocation of all ranks lies behind it. Where ranks share frames, whoever
+    /// asks for this opens the pages, and again when the rank comes back.
+    ///
+    /// # Panics
+    /// If these are not pages of the region, or it is not before any call.
+    pub fn reserve(&mut self, pages: Pages, options: AllocOptions) {
+        self.heap.reserve(pages.first, pages.count, options);
+        self.note_new_pages(pages);
+    }
+
+    /// Whether pages get their homes at once, because the job has what orders memory between memory barriers:
+    /// then what is written back is at home.
+    pub fn has_homes_at_once(&self) -> bool {
+        self.sync.objects.any()
+    }
+
     /// What a collective call does beyond its barrier; the same at every rank.
     pub(super) fn conclude(&mut self) -> Outcome {
         match self.meetings.collective {
@@ -209,13 +226,14 @@ impl Node {
         }
     }
 
-    /// Orders that valid copies be refreshed from their homes.
+    /// Orders that valid copies be refreshed from their homes, those that are out of view among them.
     pub(super) fn read_home(&mut self, pages: Pages) {
         let (end, mut copies) = (self.table.len(), Vec::new());
         for page in pages.iter().filter(|&p| p < end) {
             let word = self.table.get(page);
             let home = self.home(page).filter(|&h| h != self.cfg.rank);
-            if let (true, Some(from)) = (word.access() != Access::None, home) {
+            let is_hidden = self.table.cached(page).is_some_and(|copy| copy.is_hidden());
+            if let (true, Some(from)) = (word.access() != Access::None || is_hidden, home) {
                 self.copied(page);
                 copies.push((from, page));
             }

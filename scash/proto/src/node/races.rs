@@ -4,12 +4,14 @@
 //! With races off nothing here is ever asked.
 
 use super::collective::union;
-use super::{Node, Output, Violation};
+use super::{AllocOptions, Node, Output, Violation};
+use crate::heap::{Allocation, RESERVED};
 use crate::races::Stamp;
 use crate::wire::sync::KnownIntervals;
 use crate::wire::{News, Notice};
 use crate::{Pages, Rank};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Pages at most that one search for pages at home looks at.
 const SEARCHED: usize = 4096;
@@ -92,8 +94,8 @@ impl Node {
     /// Some pages that are at home here, from where the last search ended.
     pub(crate) fn pages_at_home(&self, cursor: &mut u32, most: usize) -> Vec<u32> {
         let start = *cursor;
-        let behind = self.heap.iter().flat_map(|a| a.range().start.max(start)..a.range().end.max(start));
-        let before = self.heap.iter().flat_map(|a| a.range().start.min(start)..a.range().end.min(start));
+        let behind = self.heap.iter().flat_map(|a| self.with_homes(a, start..u32::MAX));
+        let before = self.heap.iter().flat_map(|a| self.with_homes(a, 0..start));
         let mut found = Vec::new();
         for page in behind.chain(before).take(SEARCHED) {
             if found.len() == most {
@@ -106,6 +108,14 @@ impl Node {
             }
         }
         found
+    }
+
+    /// Pages of an allocation, of these, that can have homes: of the reservation only those that somebody has
+    /// touched.
+    fn with_homes(&self, a: &Allocation<AllocOptions>, within: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        let (first, end) = (a.first.max(within.start), (a.first + a.pages).min(within.end));
+        let (all, used) = if a.id == RESERVED { (0..0, first..end.max(first)) } else { (first..end, 0..0) };
+        all.chain(self.table.used(used))
     }
 
     /// A new interval begins, or more is known in it from now on.

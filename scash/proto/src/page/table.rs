@@ -2,6 +2,7 @@
 
 use super::word::{Word, flag};
 use super::{CachedPage, HomePage, Page, UnclaimedPage};
+use std::ops::Range;
 
 /// A list of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ impl List {
 #[derive(Clone, Debug)]
 pub(crate) struct PageTable {
     words: Vec<u64>,
+    /// Groups of pages of which a word was ever written: those of all others are blank.
+    used: Vec<bool>,
     lists: [Links; 3],
 }
 
@@ -40,10 +43,14 @@ struct Links {
     first: u32,
 }
 
+/// Pages of a group.
+const GROUP: u32 = 1024;
+
 impl PageTable {
     pub(crate) fn new(pages: u32) -> Self {
         let n = pages as usize;
-        PageTable { words: vec![0; n], lists: [(); 3].map(|()| Links { next: vec![0; n], first: 0 }) }
+        let used = vec![false; pages.div_ceil(GROUP) as usize];
+        PageTable { words: vec![0; n], used, lists: [(); 3].map(|()| Links { next: vec![0; n], first: 0 }) }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -56,6 +63,17 @@ impl PageTable {
 
     pub(crate) fn put(&mut self, page: u32, word: impl Into<Word>) {
         self.words[page as usize] = word.into().0;
+        self.used[(page / GROUP) as usize] = true;
+    }
+
+    /// Of these pages, at least those whose words are not blank, in ascending order. Costs little for
+    /// pages that are far from all of these.
+    pub(crate) fn used(&self, pages: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        let groups = pages.start / GROUP..pages.end.div_ceil(GROUP);
+        groups.filter(|&group| self.used[group as usize]).flat_map(move |group| {
+            let end = group.saturating_add(1).saturating_mul(GROUP);
+            pages.start.max(group * GROUP)..pages.end.min(end)
+        })
     }
 
     /// The page, if its home is this rank.
@@ -125,6 +143,7 @@ impl PageTable {
         let links = &mut self.lists[list as usize];
         if *word & list.flag() == 0 {
             *word |= list.flag();
+            self.used[(page / GROUP) as usize] = true;
             links.next[page as usize] = links.first;
             links.first = page + 1;
         }
@@ -175,6 +194,17 @@ impl PageTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_in_use_are_found_by_groups() {
+        let mut t = PageTable::new(5000);
+        assert_eq!(t.used(0..5000).count(), 0);
+        t.touch(4999);
+        t.put(1030, Word(1));
+        assert!(t.used(0..5000).eq((1024..2048).chain(4096..5000)));
+        assert!(t.used(1500..4097).eq((1500..2048).chain(4096..4097)));
+        assert_eq!((t.used(2048..4096).count(), t.used(7..7).count()), (0, 0));
+    }
 
     #[test]
     fn a_page_touched_twice_is_listed_once_and_in_order() {

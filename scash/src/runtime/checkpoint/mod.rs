@@ -428,7 +428,8 @@ impl Runtime {
         Ok((prepared, still))
     }
 
-    /// Saves the shared pages that this rank answers for, and the words of objects if it is rank 0.
+    /// Saves the shared pages that this rank answers for, its words of the heap among them, and the words
+    /// of objects if it is rank 0.
     fn save_shared(&self, core: &Core, staged: &mut Staged<'_>) -> std::result::Result<(), Unsaved> {
         let region = &self.context.region;
         for run in core.node.allocations() {
@@ -438,6 +439,10 @@ impl Runtime {
                     unsafe { staged.page(Key::shared(page), frames::frame(region, page)) }?;
                 }
             }
+        }
+        for page in files::with_contents(region.fd(), self.heap.layout().words_of(self.rank)) {
+            // SAFETY: as above; no rank uses the heap in the barrier.
+            unsafe { staged.page(Key::shared(page), frames::frame(region, page)) }?;
         }
         let words = self.context.objects.words().filter(|_| self.rank == 0);
         if let Some(words) = words {

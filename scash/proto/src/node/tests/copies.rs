@@ -135,6 +135,22 @@ fn copies_that_are_valid_are_refreshed_and_others_are_not() {
 }
 
 #[test]
+fn a_copy_that_is_out_of_view_is_refreshed_too() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    let refresh = [Output::Refresh { pages: vec![2], from: Rank(1) }];
+    let is_refreshed = (0..20).any(|_| {
+        job.touch(0, 2, Access::Read);
+        job.write(1, 2);
+        job.barrier();
+        let is_out = job.nodes[0].access(2) == Access::None;
+        job.give(0, Input::ReadHome(one(2)));
+        let ordered = job.ordered(0);
+        is_out && ordered == refresh
+    });
+    assert!(is_refreshed, "a subscription is taken out of view now and then");
+}
+
+#[test]
 fn pages_of_one_home_are_refreshed_by_one_order() {
     let cyclic = Placement::Cyclic { pages: NonZeroU32::MIN };
     let options = AllocOptions { placement: cyclic, protocol: Protocol::Adaptive, block: 1 };
