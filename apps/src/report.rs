@@ -31,7 +31,7 @@ pub struct CoherenceCost {
 pub type Figure = (&'static str, fn(&Stats) -> u64);
 
 /// What reports have of the protocol's counters.
-pub const FIGURES: [Figure; 19] = [
+pub const FIGURES: [Figure; 21] = [
     ("fetched_pages", |stats| stats.protocol.fetched),
     ("prefetched_pages", |stats| stats.protocol.prefetched),
     ("predicted_writes", |stats| stats.protocol.predicted),
@@ -41,6 +41,8 @@ pub const FIGURES: [Figure; 19] = [
     ("updated_pages", |stats| stats.protocol.updates),
     ("migrated_pages", |stats| stats.protocol.migrated),
     ("renewed_pages", |stats| stats.protocol.renewed),
+    ("spared_pages", |stats| stats.protocol.spared),
+    ("tracked_pages", |stats| stats.protocol.tracked),
     ("invalidated_pages", |stats| stats.protocol.invalidated),
     ("evicted_pages", |stats| stats.protocol.evicted),
     ("written_evicted_pages", |stats| stats.protocol.evicted_written),

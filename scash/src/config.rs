@@ -59,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) block: u32,
     /// Whether acquires renew copies that are used again and again.
     pub(crate) renew: bool,
+    /// Whether homes are asked to name pages of which copies were renewed in vain.
+    pub(crate) exact: bool,
     pub(crate) fetch_most: u32,
     /// Most cached pages; 0: no limit.
     pub(crate) cache: u32,
@@ -125,6 +127,7 @@ impl Config {
             stall: seconds("SCASH_STALL", var("SCASH_STALL")?, STALL)?,
             migrate: switch("SCASH_MIGRATE", var("SCASH_MIGRATE")?, true)?,
             renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
+            exact: switch("SCASH_EXACT", var("SCASH_EXACT")?, false)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
             stats: switch("SCASH_STATS", var("SCASH_STATS")?, false)?,
             copies: choice("SCASH_COPIES", var("SCASH_COPIES")?, &protocols)?,

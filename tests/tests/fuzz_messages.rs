@@ -45,7 +45,12 @@ fn control() -> Vec<u8> {
 fn syncs() -> Vec<Vec<u8>> {
     let known = || vec![(Rank(0), 3), (Rank(900), 1 << 30)];
     let place = QueuePlace { rank: Rank(8), ticket: 300 };
-    let records = || vec![Record { rank: Rank(2), number: 9, pages: vec![Pages { first: 7, count: 2 }] }; 2];
+    let records = || {
+        vec![
+            Record { rank: Rank(2), number: 9, pages: vec![Pages { first: 7, count: 2 }], tracked: vec![] };
+            2
+        ]
+    };
     let bodies = [
         SyncBody::Ask { ticket: 5, known: known(), patient: true },
         SyncBody::Follow { ticket: 9, next: Follower { place, known: known(), patient: false } },

@@ -5,8 +5,9 @@
 //! `collective` (allocation, homes that move), `shared_frames` (what is left of all this where ranks share
 //! frames). Between barriers: `objects` (which there are, and who manages them), `locks` (who has which),
 //! `served` and `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with
-//! all these); `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one). At
-//! the end of some memory barriers: `checkpoint` (what ranks save, and how they come back).
+//! all these), `exact` (what they need not end); `atomics` (words that ranks operate on), `reduce` (values of
+//! all ranks that become one). At the end of some memory barriers: `checkpoint` (what ranks save, and how
+//! they come back).
 
 mod activities;
 mod adapt;
@@ -23,6 +24,7 @@ mod config;
 mod counters;
 mod destroy;
 mod dissemination;
+mod exact;
 mod fault;
 mod history;
 mod home;
@@ -183,6 +185,7 @@ impl Node {
             Input::WriteBack(pages) => self.write_back(pages),
             Input::ReadHome(pages) => self.read_home(pages),
             Input::PutBack { page, changed } => self.put_back(page, changed),
+            Input::RefreshedInVain { pages, from } => self.refreshed_in_vain(&pages, from),
             Input::Closed => self.closed()?,
             Input::Acquire { lock, who } => self.acquire(lock, who, true)?,
             Input::TryAcquire { lock, who } => self.acquire(lock, who, false)?,

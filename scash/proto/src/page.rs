@@ -1,6 +1,6 @@
 //! The page table: one word a page, and three lists of pages: those that the next memory barrier must look
 //! at, those that were written since they were last brought home, and the copies that their homes do not know
-//! of.
+//! of and do not track for them.
 //!
 //! The table is as large as the region but costs only what is touched: all arrays are zero-filled lazily by
 //! the system, 20 bytes a page in use (0.5 %). Nothing here allocates after [`PageTable::new`], because
@@ -67,6 +67,7 @@
 //! | [`hide`](CachedPage::hide), [`show`](CachedPage::show), [`look`](CachedPage::look) | plain ↔ hidden; a subscription that is still hidden at the next look is left |
 //! | [`end`](CachedPage::end) | an acquire: `Lease` → `Nothing`; a subscription is outdated |
 //! | [`renew`](CachedPage::renew) | the same, of a page that is used again and again: it stays as it is |
+//! | [`renewed_in_vain`](CachedPage::renewed_in_vain), [`becomes_exact`](CachedPage::becomes_exact) | its home is asked to name the page when it writes it; it does, until the barrier |
 //! | [`evict`](CachedPage::evict) | `Lease` → `Nothing`, `Subscription` → `GivenUp` |
 //! | [`home_wrote`](CachedPage::home_wrote), [`leave_given_up`](CachedPage::leave_given_up) | in a barrier: → `Nothing`, and stale |
 //! | [`end_interval`](CachedPage::end_interval) | the barrier ends: `Lease` → `Nothing`, wanted → `Subscription`, outdated → hidden, stale goes out of view, write → read |
@@ -82,7 +83,8 @@
 //!   home       32 claimed, 33 watched, 34 messaged, 35 messaged before; 40..42 tracking;
 //!              56..60 score; 60..64 patience
 //!   copy       32..34 hold, 34..36 view;
-//!              36..44 looked at, wanted, reported, fresh, ahead, quiet, ended, fetched;
+//!              36..45 looked at, wanted, reported, fresh, ahead, quiet, ended, fetched, exact;
+//!              45..48 renewals in vain (7: the home was asked);
 //!              48..56 interval (mod 256) of the last fetch; 56..60 renewals left; 60..64 times found read
 //!   unclaimed  32..34 hold (nothing or lease), 42 ended
 //! ```

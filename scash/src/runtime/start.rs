@@ -238,6 +238,8 @@ fn node_config(
         } else {
             3
         },
+        // To track a page, and to notice a write of it, costs its home about what so many renewals cost.
+        exact_after: if config.exact && config.renew && !direct { 7 } else { 0 },
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
         races: config.races != RaceSetting::Off,

@@ -65,13 +65,15 @@ impl std::fmt::Display for Stats {
         )?;
         write!(
             f,
-            "pages: {} fetched, {} twins, {} diffs, {} subscribed, {} updates, {} renewed, {} invalidated, {} migrated, {} evicted ({} of them written); ",
+            "pages: {} fetched, {} twins, {} diffs, {} subscribed, {} updates, {} renewed, {} spared, {} tracked, {} invalidated, {} migrated, {} evicted ({} of them written); ",
             p.fetched,
             p.twins,
             p.diffs,
             p.subscribed,
             p.updates,
             p.renewed,
+            p.spared,
+            p.tracked,
             p.invalidated,
             p.migrated,
             p.evicted,

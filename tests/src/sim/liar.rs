@@ -76,8 +76,10 @@ impl Liar<'_> {
                     rank: self.rank(),
                     number: self.rng.below(9),
                     pages: vec![self.some_pages()],
+                    tracked: vec![self.some_pages()],
                 });
             }
+            (_, SyncBody::Track { pages }) => pages.push(self.some_pages()),
         }
         message.encode()
     }

@@ -162,6 +162,8 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         evicted_written: f(a.evicted_written, b.evicted_written),
         most_cached: f(a.most_cached, b.most_cached),
         renewed: f(a.renewed, b.renewed),
+        tracked: f(a.tracked, b.tracked),
+        spared: f(a.spared, b.spared),
         migrated: f(a.migrated, b.migrated),
         locks: f(a.locks, b.locks),
         refused_locks: f(a.refused_locks, b.refused_locks),
@@ -264,7 +266,7 @@ pub fn output_number(output: &Output) -> usize {
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 27] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 29] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -283,6 +285,8 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 27] {
         ("evicted_written", c.evicted_written),
         ("most_cached", c.most_cached),
         ("renewed", c.renewed),
+        ("tracked", c.tracked),
+        ("spared", c.spared),
         ("migrated", c.migrated),
         ("locks", c.locks),
         ("refused_locks", c.refused_locks),

@@ -177,14 +177,25 @@ impl Interpreter {
 
     /// Gets pages from their home, as many at once as pays, and merges them one after the other.
     fn refresh<M: Machine>(&mut self, m: &mut M, pages: &[u32], from: Rank) -> Result<(), M::Error> {
-        for pages in pages.chunks(m.pages_a_get(from).clamp(1, MOST_GOT)) {
+        let together = m.pages_a_get(from).clamp(1, MOST_GOT);
+        // Where a get is a copy, it would take a good part of its time to find out.
+        let compares = together > 1 && m.node().asks_for_tracking();
+        let mut in_vain = Vec::new();
+        for pages in pages.chunks(together) {
             if self.theirs.len() < pages.len() {
                 self.theirs.resize(pages.len(), ZEROS);
             }
             m.get_pages(from, pages, &mut self.theirs[..pages.len()])?;
             for (&page, theirs) in pages.iter().zip(&self.theirs) {
-                take_home_bytes(m, page, theirs)?;
+                if compares && !would_change(m, page, theirs)? {
+                    in_vain.push(page);
+                } else {
+                    take_home_bytes(m, page, theirs)?;
+                }
             }
+        }
+        if !in_vain.is_empty() {
+            m.node().handle(Input::RefreshedInVain { pages: in_vain, from })?;
         }
         Ok(())
     }
@@ -197,6 +208,15 @@ impl Interpreter {
         }
         Ok(())
     }
+}
+
+/// Whether a home's page has anything that a copy lacks: compared with its twin, if it has one.
+fn would_change<M: Machine>(m: &mut M, page: u32, theirs: &PageBytes) -> Result<bool, M::Error> {
+    if let Some(twin) = m.twin(page)? {
+        return Ok(*twin != *theirs);
+    }
+    m.look(page)?;
+    Ok(m.seen() != theirs)
 }
 
 /// Takes into page and twin what the home has changed since the twin was made: threads of this rank may be

@@ -466,6 +466,7 @@ impl Node {
     fn end(&mut self) {
         self.close_slot();
         self.compare_writes();
+        self.end_tracking_for_leases();
         let controls = std::mem::take(&mut self.meetings.kept);
         for (_, control) in &controls {
             for page in control.stale.iter().flat_map(|p| p.iter()) {

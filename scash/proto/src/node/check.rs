@@ -56,8 +56,12 @@ impl Node {
         if word.home().is_some_and(|at| (at == self.cfg.rank) != home.is_some()) {
             return Some("a home knows that it is the home, and nobody else does");
         }
-        if self.homes.sharers(page).is_some() != home.is_some_and(|home| home.is_tracked()) {
+        let asked = self.homes.asked.contains(&page);
+        if (self.homes.sharers(page).is_some() || asked) != home.is_some_and(|home| home.is_tracked()) {
             return Some("exactly the home's pages that others cache are tracked");
+        }
+        if asked && self.meetings.phase == Phase::Staging {
+            return Some("no page is tracked for leases when a memory barrier is over");
         }
         let predicted = home.is_some_and(|home| home.is_predicted());
         if self.meetings.phase == Phase::Running && predicted && !self.homes.predicted().contains(&page) {

@@ -201,6 +201,7 @@ impl Node {
     /// The page goes to its new home, and all copies end.
     fn hand_page_over(&mut self, page: u32, home: HomePage, to: Rank) {
         if home.is_tracked() {
+            self.homes.asked.remove(&page);
             self.untrack(page);
         }
         let home = self.table.at_home(page).unwrap_or(home);

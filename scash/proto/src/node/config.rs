@@ -95,6 +95,9 @@ pub struct Config {
     /// acquires, and a home page left writable by releases, until it is looked at whether it still is. 0:
     /// never.
     pub renewals: u64,
+    /// Times (at most 7) that a lease is renewed over a network in vain until its home is asked to track the
+    /// page, so that it ends only when its home has written the page; 0: never.
+    pub exact_after: u64,
     /// Memory barriers at which one other rank alone wrote a page, until it becomes that rank's; 0: never.
     pub migrate_after: u32,
     /// Shortest run of home pages whose writes are noticed without faults; 0 where the system cannot.
@@ -128,6 +131,7 @@ impl Config {
             cache: 0,
             eviction: Eviction::Fifo,
             renewals: 0,
+            exact_after: 0,
             migrate_after: 0,
             watch_from: 0,
             races: false,

@@ -40,6 +40,10 @@ pub struct Counters {
     pub most_cached: u64,
     /// Copies brought up to date when locks came, instead of being given up.
     pub renewed: u64,
+    /// Home pages that this rank tracked for leases of other ranks, counted once an epoch.
+    pub tracked: u64,
+    /// Leases that locks do not end any more, unless their homes have written the pages.
+    pub spared: u64,
     /// Locks asked for.
     pub locks: u64,
     /// Of these, those that were only tried, and were not free.

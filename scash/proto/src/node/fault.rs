@@ -295,7 +295,7 @@ impl Node {
             copy.fetched(self.interval, self.cfg.renewals, wanted);
             self.table.put(page, copy);
             self.table.touch(page);
-            if copy.is_leased() {
+            if copy.ends_with_any_record() {
                 self.list(page, List::Leased);
             }
             self.copied(page);

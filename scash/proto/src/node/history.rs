@@ -76,9 +76,13 @@ impl History {
 
 /// Two records of one rank, the second the newer, as one.
 fn join(older: Record, newer: Record) -> Record {
-    let mut pages: Vec<u32> = older.pages.iter().chain(&newer.pages).flat_map(|run| run.iter()).collect();
-    pages.sort_unstable();
-    Record { pages: as_runs(&pages), ..newer }
+    let union = |older: &[Pages], newer: &[Pages]| {
+        let mut pages: Vec<u32> = older.iter().chain(newer).flat_map(|run| run.iter()).collect();
+        pages.sort_unstable();
+        as_runs(&pages)
+    };
+    let (pages, tracked) = (union(&older.pages, &newer.pages), union(&older.tracked, &newer.tracked));
+    Record { pages, tracked, ..newer }
 }
 
 /// Sorted pages as runs.
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     fn record(rank: u32, number: u32, page: u32) -> Record {
-        Record { rank: Rank(rank), number, pages: vec![Pages::one(page)] }
+        Record { rank: Rank(rank), number, pages: vec![Pages::one(page)], tracked: vec![] }
     }
 
     #[test]
@@ -129,7 +133,8 @@ mod tests {
         // More records than are kept.
         let last = if cfg!(miri) { 300 } else { 10_000 };
         for number in 1..=last {
-            history.add(record(1, number, number % 100));
+            let tracked = if number == 9 { vec![Pages::one(77)] } else { vec![] };
+            history.add(Record { tracked, ..record(1, number, number % 100) });
         }
         assert!(history.records[&Rank(1)].len() <= MOST_RECORDS);
         let missing = history.missing(&KnownIntervals::new());
@@ -137,6 +142,8 @@ mod tests {
         pages.sort_unstable();
         pages.dedup();
         assert_eq!(pages, (0..100).collect::<Vec<_>>());
+        let tracked = |records: &[Record]| records.iter().any(|r| r.tracked == [Pages::one(77)]);
+        assert!(tracked(&missing), "the record that says so was joined with others long ago");
         let newest = history.missing(&vec![(Rank(1), last - 1)]);
         assert_eq!(newest, [record(1, last, last % 100)]);
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What this rank knows as the home of pages, beside their words.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Homes {
-    /// Who has copies. Exactly the tracked pages have entries.
+    /// Who has copies. Exactly the tracked pages have entries, here or in `asked`.
     directory: BTreeMap<u32, Copyset>,
     /// Tracked pages that stay writable. In a barrier, also some that do so no longer.
     predicted: Vec<u32>,
@@ -21,6 +21,10 @@ pub(super) struct Homes {
     deferred_pushes: Vec<u32>,
     /// Pages whose changes went to sharers by message, in this barrier or the one before.
     messaged: Vec<u32>,
+    /// Pages that are tracked until the memory barrier for leases of other ranks (`exact`).
+    pub(super) asked: BTreeSet<u32>,
+    /// Of these, those that the next record tells of.
+    pub(super) untold: Vec<u32>,
     /// Where ranks share frames: the homes that the program has given pages.
     pub(super) given: BTreeMap<u32, Rank>,
 }
@@ -72,6 +76,7 @@ impl Homes {
         cut_out(&mut self.directory, pages.iter());
         cut_out(&mut self.given, pages.iter());
         self.predicted.retain(|page| !pages.iter().contains(page));
+        self.asked.retain(|page| !pages.iter().contains(page));
     }
 }
 
@@ -275,21 +280,27 @@ impl Node {
         }
     }
 
-    /// Nobody has copies any more: the home's writes are its own affair.
+    /// Nobody is in the copyset any more: the home's writes are its own affair, unless ranks with leases have
+    /// asked to hear of them.
     pub(super) fn untrack(&mut self, page: u32) {
         self.homes.directory.remove(&page);
+        if !self.homes.asked.contains(&page) && self.open_untracked(page) {
+            self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
+        }
+    }
+
+    /// A page is not tracked any more. Returns whether it was protected, and is to be writable.
+    pub(super) fn open_untracked(&mut self, page: u32) -> bool {
         let Some(Untracked { drop_twin, open, free }) = self.table.change_home(page, HomePage::untrack)
         else {
-            return;
+            return false;
         };
         // If it was predicted, the end of the barrier takes it off that list.
         if drop_twin {
             self.out.push_back(Output::DropTwin(page));
         }
-        if open {
-            self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
-        }
         self.homes.untracked += u64::from(free);
+        open
     }
 
     /// Predictions that did not come true end; the pages are to be protected.

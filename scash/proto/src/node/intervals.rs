@@ -15,11 +15,11 @@
 //!    ranks that have handed a lock on since.
 //! 3. **Apply**, when a lock comes. A copy that a record names ends. A home does not know who has leases, and
 //!    so not which of their pages it has written: a record of rank r ends *all* leases of pages whose home is
-//!    r. A page that was written here, too, goes home first; its own changes are in the home's frame then,
-//!    and come back with the others'. A copy that was fetched again after an acquire had ended it is likely
-//!    to be used again: it is renewed where it stands, without a fault, some times until it is ended to see
-//!    whether it still is. A manager learns records with signals long before it applies them: only what its
-//!    own threads go on with concerns its own copies.
+//!    r, but for those that r [tracks](super::exact). A page that was written here, too, goes home first; its
+//!    own changes are in the home's frame then, and come back with the others'. A copy that was fetched again
+//!    after an acquire had ended it is likely to be used again: it is renewed where it stands, without a
+//!    fault, some times until it is ended to see whether it still is. A manager learns records with signals
+//!    long before it applies them: only what its own threads go on with concerns its own copies.
 //! 4. **Fetches under way** when records are applied may have read what was there before. They are waited
 //!    for, and taken for nothing.
 //!
@@ -213,20 +213,23 @@ impl Node {
     fn record(&mut self) {
         self.take_unrecorded();
         let mut pages = std::mem::take(&mut self.sync.intervals.written);
-        if pages.is_empty() && self.homes.untracked() == 0 {
+        let tracked = self.take_untold();
+        if pages.is_empty() && tracked.is_empty() && self.homes.untracked() == 0 {
             return;
         }
         pages.sort_unstable();
         let (rank, history) = (self.cfg.rank, &mut self.sync.intervals.history);
-        history.add(Record { rank, number: history.number(rank) + 1, pages: as_runs(&pages) });
+        history.add(Record { rank, number: history.number(rank) + 1, pages: as_runs(&pages), tracked });
         self.stamp_again(None);
     }
 
     /// Takes note of what others wrote.
     pub(super) fn learn(&mut self, from: Rank, records: Vec<Record>) -> Result<(), Violation> {
         let (size, pages) = (self.cfg.size, self.table.len());
-        let sound =
-            |r: &Record| r.rank.0 < size && r.pages.iter().all(|run| run.end() <= pages && run.count > 0);
+        let sound = |r: &Record| {
+            let mut runs = r.pages.iter().chain(&r.tracked);
+            r.rank.0 < size && runs.all(|run| run.end() <= pages && run.count > 0)
+        };
         if !records.iter().all(sound) {
             return Err(Violation {
                 rank: from,
@@ -271,10 +274,14 @@ impl Node {
         }
         let named = news.iter().flat_map(|r| &r.pages).flat_map(|run| run.iter());
         let mut stale: Vec<u32> = named.filter(|&page| !self.is_home(page)).collect();
+        self.hear_of_tracked(&news);
         let mut leased = Vec::new();
         self.table.take(List::Leased, &mut leased);
         for page in leased {
             let home = self.home(page);
+            if self.table.cached(page).is_some_and(|copy| !copy.ends_with_any_record()) {
+                continue;
+            }
             if home.is_none_or(|home| news.iter().any(|record| record.rank == home)) {
                 stale.push(page);
             } else {
@@ -328,7 +335,7 @@ impl Node {
         let mut copy = self.table.cached(page)?;
         let home = copy.home().filter(|_| copy.renew())?;
         self.table.put(page, copy);
-        if copy.is_leased() {
+        if copy.ends_with_any_record() {
             self.table.enlist(page, List::Leased);
         }
         self.counters.renewed += 1;

@@ -290,7 +290,10 @@ impl Node {
                 self.learn(from, records)?;
                 self.enter(lock, ticket);
             }
-            SyncBody::Request { .. } | SyncBody::Queued { .. } | SyncBody::Signal { .. } => {
+            SyncBody::Request { .. }
+            | SyncBody::Queued { .. }
+            | SyncBody::Signal { .. }
+            | SyncBody::Track { .. } => {
                 return lie("a word about a lock that is none for locks");
             }
         }

@@ -94,7 +94,9 @@ impl Node {
                 continue;
             }
             // Whether the home writes a page that is not tracked, nobody knows.
-            let alone = self.table.at_home(page).is_some_and(|home| home.is_tracked() && !home.is_dirty());
+            // (Or of one that is tracked for leases: it was not at first.)
+            let tracked = self.homes.sharers(page).is_some();
+            let alone = tracked && self.table.at_home(page).is_some_and(|home| !home.is_dirty());
             if !(self.learning.migration.is_due(page, writer) && alone) {
                 continue;
             }

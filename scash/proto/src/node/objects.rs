@@ -143,6 +143,9 @@ impl Node {
 
     fn take_sync(&mut self, from: Rank, message: SyncMessage) -> Result<(), Violation> {
         let SyncMessage { object, body, .. } = message;
+        if let SyncBody::Track { pages } = body {
+            return self.track_for(from, &pages);
+        }
         match self.kind(object).filter(|_| from.0 < self.cfg.size) {
             None => Err(Violation { rank: from, what: "a message about an object that does not exist" }),
             Some(ObjectKind::Lock) => self.lock_message(from, object, body),

@@ -149,6 +149,15 @@ pub enum Input {
         /// Whether anything differed.
         changed: bool,
     },
+    /// Of the pages of an [`Output::Refresh`], where a get is a round trip and
+    /// [`Config::exact_after`](super::Config::exact_after) asks for it: in these the home had changed
+    /// nothing.
+    RefreshedInVain {
+        /// Which pages.
+        pages: Vec<u32>,
+        /// Their home.
+        from: Rank,
+    },
     /// All puts before [`Output::Closed`] are in the frames that they were for.
     Closed,
     /// A thread of this rank wants a lock, which exists. While it waits, the rank does not come to a

@@ -22,15 +22,21 @@ pub(super) mod flag {
     pub(in crate::page) const ENDED: u64 = 1 << 42;
     /// The number of the last fetch's interval is there.
     pub(in crate::page) const FETCHED: u64 = 1 << 43;
+    /// From a record on that this rank has applied, those of the home name the page if it has written it.
+    pub(in crate::page) const EXACT: u64 = 1 << 44;
 }
 
 const HOLD_SHIFT: u32 = 32;
 const VIEW_SHIFT: u32 = 34;
+const VAIN_SHIFT: u32 = 45;
 const FETCHED_SHIFT: u32 = 48;
 const RENEWALS_SHIFT: u32 = 56;
 const FOUND_SHIFT: u32 = 60;
 
-pub(super) const NAMES: [(u64, &str); 8] = [
+/// In place of a number of renewals in vain: the home was asked to track the page.
+const ASKED: u64 = 0b111;
+
+pub(super) const NAMES: [(u64, &str); 9] = [
     (flag::LOOKED_AT, "looked at"),
     (flag::WANTED, "wanted"),
     (flag::REPORTED, "reported"),
@@ -39,6 +45,7 @@ pub(super) const NAMES: [(u64, &str); 8] = [
     (flag::QUIET, "quiet"),
     (flag::ENDED, "ended"),
     (flag::FETCHED, "fetched"),
+    (flag::EXACT, "exact"),
 ];
 
 /// By what right this rank has a copy.
@@ -174,6 +181,11 @@ impl CachedPage {
 
     pub(crate) fn is_leased(self) -> bool {
         self.hold() == Hold::Lease
+    }
+
+    /// Whether any record of its home ends it, whatever pages that names.
+    pub(crate) fn ends_with_any_record(self) -> bool {
+        self.is_leased() && !self.0.has(flag::EXACT)
     }
 
     /// Whether the home has this rank in the page's copyset.
@@ -376,6 +388,31 @@ impl CachedPage {
         left.is_some()
     }
 
+    /// Whether anything is known of how its home tracks it, which the barrier ends.
+    pub(super) fn is_counted_in_vain(self) -> bool {
+        self.0.has(flag::EXACT) || self.0.field(VAIN_SHIFT, ASKED) > 0
+    }
+
+    /// From now on records of its home name it if the home has written it. Returns whether this spares a
+    /// lease from others.
+    pub(crate) fn becomes_exact(&mut self) -> bool {
+        let spares = self.ends_with_any_record();
+        self.0.set(flag::EXACT);
+        spares
+    }
+
+    /// A renewal was in vain. Returns whether the home is to be asked to track the page, which it is once:
+    /// when so many were.
+    pub(crate) fn renewed_in_vain(&mut self, enough: u64) -> bool {
+        let times = self.0.field(VAIN_SHIFT, ASKED);
+        if !self.ends_with_any_record() || times == ASKED {
+            return false;
+        }
+        let asks = times + 1 >= enough;
+        self.0.set_field(VAIN_SHIFT, ASKED, if asks { ASKED } else { times + 1 });
+        asks
+    }
+
     /// Its frame is given back.
     pub(crate) fn evict(&mut self) -> Gone {
         let gone = evict(&mut self.0);
@@ -417,8 +454,10 @@ impl CachedPage {
                 | flag::QUIET
                 | flag::WANTED
                 | flag::REPORTED
-                | flag::FRESH,
+                | flag::FRESH
+                | flag::EXACT,
         );
+        self.0.set_field(VAIN_SHIFT, ASKED, 0);
         ended
     }
 }

@@ -112,8 +112,12 @@ impl CachedPage {
         let (access, hold, view, stale) = (self.access(), self.hold(), self.view(), self.0.has(flag::STALE));
         let opened = access == Access::Write;
         let of_interval = copies::WANTED | copies::REPORTED | copies::FRESH;
-        let ends =
-            stale || self.has_twin() || self.is_leased() || hold == Hold::GivenUp || self.0.has(of_interval);
+        let ends = stale
+            || self.has_twin()
+            || self.is_leased()
+            || hold == Hold::GivenUp
+            || self.0.has(of_interval)
+            || self.is_counted_in_vain();
         let lists = moment.runs && moment.keeps_back;
         broken(&[
             ("what ends with this interval is on the list of the barrier", !ends || self.is_listed()),
@@ -147,7 +151,10 @@ impl CachedPage {
                 "what was written away from home is open until the interval ends",
                 !(opened && lists) || self.0.has(flag::OPEN),
             ),
-            ("a lease is on the list of leases", !(lists && self.is_leased()) || self.0.has(flag::LEASED)),
+            (
+                "a lease that any record of its home ends is on the list of leases",
+                !(lists && self.ends_with_any_record()) || self.0.has(flag::LEASED),
+            ),
         ])
     }
 }

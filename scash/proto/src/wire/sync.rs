@@ -11,6 +11,7 @@
 //! | [`Grant`](SyncBody::Grant) | manager → whose request is granted | all that is not known there |
 //! | [`Signal`](SyncBody::Signal) | who lets others go on → manager | all that happened before and was not told yet. Counted, like diffs |
 //! | [`Queued`](SyncBody::Queued) | manager → who wants a condition's signal | – |
+//! | [`Track`](SyncBody::Track) | who has leases → their home | which pages the home is to name when it writes them. Counted, like diffs |
 //!
 //! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to
 //! leave it, which keeps the message until it has.
@@ -57,6 +58,9 @@ pub struct Record {
     /// Which pages were written, as far as the rank knows. Its own home pages of whose copies it does not
     /// know may have been, too.
     pub pages: Vec<Pages>,
+    /// Home pages of the rank that it tracks for leases of others: its records from this one on name them
+    /// whenever it has written them.
+    pub tracked: Vec<Pages>,
 }
 
 /// A message about an object of synchronisation.
@@ -124,6 +128,12 @@ pub enum SyncBody {
         /// What happened before.
         records: Vec<Record>,
     },
+    /// The sender has leases of these pages, whose home is the receiver, and has renewed them in vain. Of no
+    /// object.
+    Track {
+        /// Which pages.
+        pages: Vec<Pages>,
+    },
 }
 
 fn put_place(w: &mut Writer<'_>, place: QueuePlace) {
@@ -150,8 +160,17 @@ pub(crate) fn known(r: &mut Reader<'_>) -> Result<KnownIntervals, Malformed> {
 fn put_record(w: &mut Writer<'_>, record: &Record) {
     put_rank(w, record.rank);
     w.varint(u64::from(record.number));
-    w.varint(record.pages.len() as u64);
+    // The lowest bit says whether a second list follows, which most records do not have.
+    w.varint((record.pages.len() as u64) << 1 | u64::from(!record.tracked.is_empty()));
     record.pages.iter().for_each(|&run| put_pages(w, run));
+    if !record.tracked.is_empty() {
+        put_runs(w, &record.tracked);
+    }
+}
+
+fn put_runs(w: &mut Writer<'_>, runs: &[Pages]) {
+    w.varint(runs.len() as u64);
+    runs.iter().for_each(|&run| put_pages(w, run));
 }
 
 fn put_records(w: &mut Writer<'_>, records: &[Record]) {
@@ -160,14 +179,24 @@ fn put_records(w: &mut Writer<'_>, records: &[Record]) {
 }
 
 fn record(r: &mut Reader<'_>) -> Result<Record, Malformed> {
-    Ok(Record { rank: rank(r)?, number: r.varint_u32()?, pages: list(r, 2, pages)? })
+    let (rank, number) = (rank(r)?, r.varint_u32()?);
+    let (at, head) = (r.position(), r.varint()?);
+    let (runs, has_tracked) = (head >> 1, head & 1 == 1);
+    let limit = r.remaining() as u64 / 2;
+    if runs > limit {
+        return Err(Malformed { at, why: Why::TooLarge { value: runs, limit } });
+    }
+    let pages_written = (0..runs).map(|_| pages(r)).collect::<Result<_, _>>()?;
+    let tracked = if has_tracked { list(r, 2, pages)? } else { Vec::new() };
+    Ok(Record { rank, number, pages: pages_written, tracked })
 }
 
 /// Tags of the kinds for those who do not wait.
 const ASK_NOW: u8 = 4;
 const FOLLOW_NOW: u8 = 5;
-/// The tag of the one kind that has no number of a place or request.
+/// The tags of the kinds that have no number of a place or request.
 const SIGNAL: u8 = 8;
+const TRACK: u8 = 9;
 
 impl SyncMessage {
     /// The message's bytes.
@@ -213,6 +242,10 @@ impl SyncMessage {
                 manager::put_signal(&mut w, *signal);
                 put_records(&mut w, records);
             }
+            SyncBody::Track { pages } => {
+                w.u8(TRACK);
+                put_runs(&mut w, pages);
+            }
         }
         out
     }
@@ -224,7 +257,7 @@ impl SyncMessage {
         let object = r.varint_u32()?;
         let at = r.position();
         let kind = r.u8()?;
-        let ticket = if kind == SIGNAL { 0 } else { r.varint_u32()? };
+        let ticket = if matches!(kind, SIGNAL | TRACK) { 0 } else { r.varint_u32()? };
         let body = match kind {
             0 | ASK_NOW => SyncBody::Ask { ticket, known: known(&mut r)?, patient: kind == 0 },
             1 | FOLLOW_NOW => {
@@ -238,6 +271,7 @@ impl SyncMessage {
             SIGNAL => {
                 SyncBody::Signal { signal: manager::signal(&mut r)?, records: list(&mut r, 3, record)? }
             }
+            TRACK => SyncBody::Track { pages: list(&mut r, 2, pages)? },
             tag => return Err(Malformed { at, why: Why::UnknownTag { tag } }),
         };
         r.finish()?;
@@ -260,6 +294,7 @@ mod tests {
             rank: Rank(rank),
             number,
             pages: vec![Pages { first: 7, count: 2 }, Pages::one(1 << 24)],
+            tracked: if number > 1 { vec![Pages { first: 90, count: 300 }] } else { vec![] },
         };
         let bodies = [
             SyncBody::Ask { ticket: 5, known: known.clone(), patient: true },
@@ -270,6 +305,7 @@ mod tests {
             SyncBody::Refused { ticket: 70, before: QueuePlace { rank: Rank(2), ticket: 0 } },
             SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)] },
             SyncBody::Grant { ticket: 1, records: vec![] },
+            SyncBody::Track { pages: vec![Pages { first: 7, count: 2 }, Pages::one(1 << 24)] },
         ];
         let requests =
             [Request::Read, Request::Write, Request::Take, Request::Wakeup, Request::AtLeast(u64::MAX)]

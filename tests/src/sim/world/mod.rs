@@ -17,7 +17,7 @@ use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::Interpreter;
 use scash_proto::races::Races;
 use scash_proto::wire::Kind;
-use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Sharing};
+use scash_proto::{Config, Node, Output, PAGE_SIZE, Pages, Rank, Sharing};
 pub use setup::Setup;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -173,6 +173,7 @@ impl<P: Program> World<P> {
                 eviction: setup.eviction,
                 migrate_after: setup.migrate_after,
                 renewals: setup.renewals,
+                exact_after: setup.exact_after,
                 watch_from: setup.watch_from,
                 races: setup.races,
                 most_objects: u32::MAX,
@@ -494,10 +495,17 @@ impl<P: Program> World<P> {
         })
     }
 
-    /// The rights that the node believes in must be in force.
+    /// The rights that the node believes in must be in force; or be ordered, for messages that came since the
+    /// last order that was carried out.
     fn check_rights(&self, rank: usize, pages: Pages) -> Result<()> {
         let me = &self.ranks[rank];
-        match pages.iter().find(|&p| me.node.access(p) != me.frames.rights(p)) {
+        let is_ordered = |page: u32| {
+            let mut node = me.node.clone();
+            let mut orders = std::iter::from_fn(|| node.poll_output());
+            let access = me.node.access(page);
+            orders.any(|order| matches!(order, Output::Protect(run, to) if run.iter().contains(&page) && to == access))
+        };
+        match pages.iter().find(|&p| me.node.access(p) != me.frames.rights(p) && !is_ordered(p)) {
             Some(p) => Err(self.failure_about("the node believes in rights that are not in force", rank, p)),
             None => Ok(()),
         }

@@ -37,6 +37,8 @@ pub struct Setup {
     pub migrate_after: u32,
     /// See [`scash_proto::Config::renewals`].
     pub renewals: u64,
+    /// See [`scash_proto::Config::exact_after`].
+    pub exact_after: u64,
     /// Pages that one get brings at most where copies are brought up to date.
     pub most_got: usize,
     /// See [`scash_proto::Config::watch_from`].
@@ -86,6 +88,7 @@ impl Setup {
             eviction: Eviction::Fifo,
             migrate_after: 0,
             renewals: 0,
+            exact_after: 0,
             most_got: MOST_GOT,
             watch_from: 0,
             base: 2,

@@ -78,8 +78,12 @@ fn what_is_said_of_places_that_do_not_exist_is_refused() {
 
 #[test]
 fn a_lock_is_granted_to_the_place_that_waits_for_it_with_records_of_what_exists() {
-    let record =
-        |rank, first, count| Record { rank: Rank(rank), number: 1, pages: vec![Pages { first, count }] };
+    let record = |rank, first, count| Record {
+        rank: Rank(rank),
+        number: 1,
+        pages: vec![Pages { first, count }],
+        tracked: vec![],
+    };
     for wrong in [record(4, 0, 1), record(2, PAGES, 1), record(2, PAGES - 1, 2), record(2, 3, 0)] {
         let (mut job, _, there) = job();
         let (now, ticket) = (job.nodes[0].epoch(), wait_for(&mut job, there));
@@ -132,11 +136,13 @@ fn lie() -> impl Strategy<Value = Input> {
         known,
         patient,
     });
-    let pages = proptest::collection::vec((0..PAGES + 2, 0..4u32), 0..3);
-    let record = (rank(), 0..4u32, pages).prop_map(|(rank, number, pages)| Record {
+    let run = || (0..PAGES + 2, 0..4u32).prop_map(|(first, count)| Pages { first, count });
+    let pages = move || proptest::collection::vec(run(), 0..3);
+    let record = (rank(), 0..4u32, pages(), pages()).prop_map(|(rank, number, pages, tracked)| Record {
         rank,
         number,
-        pages: pages.into_iter().map(|(first, count)| Pages { first, count }).collect(),
+        pages,
+        tracked,
     });
     let records = proptest::collection::vec(record, 0..3);
     let body = prop_oneof![
@@ -148,6 +154,7 @@ fn lie() -> impl Strategy<Value = Input> {
         (ticket(), next).prop_map(|(ticket, next)| SyncBody::Follow { ticket, next }),
         (ticket(), records).prop_map(|(ticket, records)| SyncBody::Grant { ticket, records }),
         (ticket(), place()).prop_map(|(ticket, before)| SyncBody::Refused { ticket, before }),
+        pages().prop_map(|pages| SyncBody::Track { pages }),
         ticket().prop_map(|ticket| SyncBody::Queued { ticket }),
         (ticket(), known()).prop_map(|(ticket, known)| SyncBody::Request {
             ticket,
