@@ -195,18 +195,19 @@ impl<'a, 'b> Save<'a, 'b> {
         self.save_range(pages, self.needed(mapping))
     }
 
-    /// Saves a mapping of which the kernel remembers what was written; it is believed if it is `trusted`.
+    /// Saves a mapping of which the kernel remembers what was written; it is believed if it is `trusted`, but
+    /// not of the last page, which is compared ([`Tracking::is_for`] says why).
     fn save_written(
         &mut self,
         pages: &PageMap,
         mapping: &Mapping<'_>,
         trusted: bool,
     ) -> Result<(), SaveError> {
-        let (staged, needless) = (&mut *self.staged, self.own.needless);
+        let (staged, needless, last) = (&mut *self.staged, self.own.needless, mapping.end - PAGE);
         pages.written(mapping.range(), |run, was_written| {
             for page in without(run, needless) {
                 let (key, bytes) = (Key::private(page), std::ptr::with_exposed_provenance(page));
-                if was_written || !trusted || !staged.keep(key) {
+                if was_written || !trusted || page == last || !staged.keep(key) {
                     // SAFETY: the page is mapped and readable.
                     unsafe { staged.page(key, bytes) }?;
                 }
@@ -232,6 +233,8 @@ impl<'a, 'b> Save<'a, 'b> {
         };
         set(protection | 1)?;
         let saved = self.save_range(pages, mapping.range());
+        // Before they are hidden again.
+        self.staged.flush();
         set(protection)?;
         saved
     }

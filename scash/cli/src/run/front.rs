@@ -90,8 +90,9 @@ impl AsFd for Orders {
     }
 }
 
-/// Runs `launch` in a process of its own, whose exit status is what it returns, and looks after that process.
-/// If it is killed, that is told, and `end`: what becomes of the ranks. Without one, it is for others to tell.
+/// Runs `launch` in a process of its own, whose exit status is what it returns, and looks after that
+/// process. If it is killed, that is told, and `end`: what becomes of the ranks. Without one, it is for
+/// others to tell.
 pub(super) fn run(end: Option<String>, launch: impl FnOnce(Orders) -> u8) -> Result<u8, Refusal> {
     let refuse =
         |what: &'static str| move |error: Errno| Refusal::new(status::LAUNCHER, format!("{what}: {error}"));
