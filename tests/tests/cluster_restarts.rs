@@ -56,7 +56,7 @@ fn came_back(ended: &Ended) -> usize {
     ended.err.lines().map(times).sum()
 }
 
-/// The kernel once called a page of the heap unwritten that had been written: in one run out of twenty or so.
+/// The kernel once called a page of the heap unwritten that had been written, in some 6 of 160 such runs.
 #[test]
 fn a_heap_that_grows_and_shrinks_comes_back_as_it_was() {
     let kind = Kind { engine: "mprotect", provider: "shm", shares: true };

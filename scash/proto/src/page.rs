@@ -67,7 +67,7 @@
 //! | [`hide`](CachedPage::hide), [`show`](CachedPage::show), [`look`](CachedPage::look) | plain ↔ hidden; a subscription that is still hidden at the next look is left |
 //! | [`end`](CachedPage::end) | an acquire: `Lease` → `Nothing`; a subscription is outdated |
 //! | [`renew`](CachedPage::renew) | the same, of a page that is used again and again: it stays as it is |
-//! | [`renewed_in_vain`](CachedPage::renewed_in_vain), [`becomes_exact`](CachedPage::becomes_exact) | its home is asked to name the page when it writes it; it does, until the barrier |
+//! | [`renewed_in_vain`](CachedPage::renewed_in_vain), [`becomes_exact`](CachedPage::becomes_exact) | its home is asked to name its writes; it does |
 //! | [`evict`](CachedPage::evict) | `Lease` → `Nothing`, `Subscription` → `GivenUp` |
 //! | [`home_wrote`](CachedPage::home_wrote), [`leave_given_up`](CachedPage::leave_given_up) | in a barrier: → `Nothing`, and stale |
 //! | [`end_interval`](CachedPage::end_interval) | the barrier ends: `Lease` → `Nothing`, wanted → `Subscription`, outdated → hidden, stale goes out of view, write → read |

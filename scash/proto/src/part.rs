@@ -19,8 +19,8 @@
 //! | word | what | who changes it |
 //! |---|---|---|
 //! | [`KIND`] | what the page has: [`Kind`] | the owner, before it hands out the page's first object |
-//! | [`STAMP`] | the last interval in which somebody freed an object that comes back with the next barrier | who frees |
-//! | [`USED`] and three more | a bit for each 16 bytes: an object begins there | the owner sets it, who frees clears it |
+//! | [`STAMP`] | the last interval in which an object was freed that comes back with the next barrier | who frees |
+//! | [`USED`] and three more | a bit for each 16 bytes: an object begins there | the owner sets, who frees clears |
 //!
 //! A bit is all that says whether an object is there. To free is to clear it, so of several ranks that
 //! free one object one succeeds, and the others are told. The bit behind an object's first one says that
