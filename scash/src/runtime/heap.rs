@@ -35,8 +35,8 @@ use scash_comm::{Atomic, Rmw};
 use scash_proto::part::{KIND, Kind, NoRoom, PAGES_A_PAGE, Part, Request, STAMP, WORDS, bit_of};
 use scash_proto::{Pages, Rank};
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// Bytes of an object that is not moved to be made smaller.
 const NEVER_MOVED: usize = 64;
@@ -88,13 +88,16 @@ pub(crate) struct RankHeap {
     mine: Mutex<Part>,
     /// A thread of this rank is in a collective call.
     meets: AtomicBool,
+    /// Some thread has allocated.
+    is_used: AtomicBool,
 }
 
 impl RankHeap {
     pub(crate) fn new(config: &Config, rank: Rank, size: u32) -> RankHeap {
         let layout = Layout::new(config, size);
         debug_assert!(rank.0 < size, "{rank} of {size}");
-        RankHeap { layout, mine: Mutex::new(Part::new(layout.part)), meets: AtomicBool::new(false) }
+        let [meets, is_used] = [const { AtomicBool::new(false) }; 2];
+        RankHeap { layout, mine: Mutex::new(Part::new(layout.part)), meets, is_used }
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -102,15 +105,31 @@ impl RankHeap {
     }
 
     /// A thread of this rank is in a collective call from now on, or is no more. Waits for the call on the
-    /// heap that is under way.
+    /// heap that is under way. Every memory barrier comes by: where nobody allocates, it takes no lock.
     pub(crate) fn meets(&self, meets: bool) {
-        let _part = lock(&self.mine);
-        self.meets.store(meets, Ordering::Relaxed);
+        self.meets.store(meets, Ordering::SeqCst);
+        // Whoever is not seen here to allocate sees that somebody meets.
+        if meets && self.is_used.load(Ordering::SeqCst) {
+            drop(lock(&self.mine));
+        }
+    }
+
+    /// This rank's part, for a call on the heap.
+    ///
+    /// # Errors
+    /// Another thread of this rank is in a collective call.
+    fn enter(&self) -> Result<MutexGuard<'_, Part>> {
+        if !self.is_used.load(Ordering::SeqCst) {
+            self.is_used.store(true, Ordering::SeqCst);
+        }
+        let part = lock(&self.mine);
+        self.refuse_in_meetings()?;
+        Ok(part)
     }
 
     /// An error while another thread of this rank is in a collective call.
     fn refuse_in_meetings(&self) -> Result<()> {
-        if !self.meets.load(Ordering::Relaxed) {
+        if !self.meets.load(Ordering::SeqCst) {
             return Ok(());
         }
         Err(Error::Argument(
@@ -170,8 +189,7 @@ impl Runtime {
         let request = Request { bytes: bytes.max(1) as u64, align: align as u64, base };
         self.guarded(|| {
             let mut stale = Vec::new();
-            let mut part = lock(&self.heap.mine);
-            self.heap.refuse_in_meetings()?;
+            let mut part = self.heap.enter()?;
             let place = part
                 .alloc(self.my_words(), request, || self.interval(), &mut stale)
                 .map_err(|none| self.no_room(bytes, none))?;
@@ -236,9 +254,8 @@ impl Runtime {
     pub fn free_object(&self, address: *const u8) -> Result<()> {
         self.guarded(|| {
             let place = self.place_of(address)?;
-            self.heap.refuse_in_meetings()?;
             if place.owner == self.rank {
-                let mut part = lock(&self.heap.mine);
+                let mut part = self.heap.enter()?;
                 let at = (place.page - self.heap.layout.first_of(self.rank)) as usize * PAGE;
                 if part.free(self.my_words(), at as u64 + place.byte) {
                     return Ok(());
@@ -246,6 +263,7 @@ impl Runtime {
                 drop(part);
                 return Err(self.no_object(place));
             }
+            self.heap.refuse_in_meetings()?;
             let size = self.room_at(place)?;
             if !self.shares_frames() {
                 self.see_off(place, size)?;

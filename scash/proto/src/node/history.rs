@@ -1,5 +1,6 @@
 //! What ranks have written since the last memory barrier: their records, and who knows which.
 
+use super::collective::union;
 use super::runs;
 use crate::wire::sync::{KnownIntervals, Record};
 use crate::{Pages, Rank};
@@ -76,13 +77,9 @@ impl History {
 
 /// Two records of one rank, the second the newer, as one.
 fn join(older: Record, newer: Record) -> Record {
-    let union = |older: &[Pages], newer: &[Pages]| {
-        let mut pages: Vec<u32> = older.iter().chain(newer).flat_map(|run| run.iter()).collect();
-        pages.sort_unstable();
-        as_runs(&pages)
-    };
-    let (pages, tracked) = (union(&older.pages, &newer.pages), union(&older.tracked, &newer.tracked));
-    Record { pages, tracked, ..newer }
+    let pages = union([older.pages, newer.pages].concat());
+    let tracked = union([older.tracked, newer.tracked].concat());
+    Record { rank: newer.rank, number: newer.number, pages, tracked }
 }
 
 /// Sorted pages as runs.

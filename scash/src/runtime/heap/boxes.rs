@@ -42,7 +42,14 @@ impl Runtime {
                     "the object at {address:p} has room for {size} bytes: it is no box of a type that has {bytes}, aligned to {align}"
                 )));
             }
-            if !self.on_parked(place, |bit| Rmw::And(!bit))? {
+            let was_parked = self.on_parked(place, |bit| Rmw::And(!bit))?;
+            // Between the two looks others may have adopted and freed it, and the page may have got objects
+            // of another size.
+            if was_parked && self.room_at(place).ok() != Some(size as u64) {
+                self.on_parked(place, Rmw::Or)?;
+                return Err(self.no_object(place));
+            }
+            if !was_parked {
                 return Err(Error::Argument(format!(
                     "the object at {address:p} has an owner: it has to be given up first, by `SharedBox::park`, for each time \
                      that it is adopted"
