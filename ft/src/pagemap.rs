@@ -28,6 +28,17 @@ pub struct ScanArg {
     pub return_mask: u64,
 }
 
+impl ScanArg {
+    /// How far a call came that left these runs: from there the next one goes on.
+    ///
+    /// `walk_end` alone is not believed. Linux notes it each time its own list of 512 runs is full, and goes
+    /// on; the end of the range it notes only if the list was never full. Who went on from the noted place
+    /// would be told of pages twice, the second time as unwritten.
+    pub fn reached(&self, runs: &[PageRegion]) -> u64 {
+        runs.last().map_or(self.walk_end, |run| run.end.max(self.walk_end))
+    }
+}
+
 const _: () = assert!(size_of::<ScanArg>() == 96 && size_of::<PageRegion>() == 24);
 
 /// The request of `ioctl`.

@@ -98,7 +98,7 @@ impl PageMap {
         let what = [self.file, PAGEMAP_SCAN as usize, (&raw mut arg).expose_provenance(), 0, 0, 0];
         // SAFETY: the kernel writes into the structure, and at most `vec_len` runs into the scratch memory.
         let count = unsafe { kernel::call(libc::SYS_ioctl, what) }?;
-        Ok((count, arg.walk_end as usize))
+        Ok((count, arg.reached(runs_found(count)) as usize))
     }
 
     /// The same where the kernel is older: one call for the words of some pages.
@@ -136,9 +136,68 @@ impl Drop for PageMap {
 }
 
 /// The runs that the last call has left in the scratch memory.
-fn runs_found(count: usize) -> impl Iterator<Item = PageRegion> {
+fn runs_found(count: usize) -> &'static [PageRegion] {
     let (at, _) = area::part(area::RUNS);
-    let runs: *const PageRegion = at.cast_const().cast();
-    // SAFETY: so many runs were written there.
-    (0..count).map(move |i| unsafe { runs.wrapping_add(i).read() })
+    // SAFETY: so many runs were written there; the memory stays mapped, and is written by the next call only,
+    // which comes when these were read.
+    unsafe { std::slice::from_raw_parts(at.cast_const().cast(), count) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Tracking, maps};
+    use super::*;
+    use std::ptr;
+
+    const PAGES: usize = 1 << 12;
+
+    /// Private memory, which the kernel watches: where it begins. `None` where it cannot.
+    fn watched() -> Option<*mut u8> {
+        area::have_scratch().unwrap();
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: the kernel chooses the address.
+        let at = unsafe { libc::mmap(ptr::null_mut(), PAGES * PAGE, protection, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        let range = at.expose_provenance()..at.expose_provenance() + PAGES * PAGE;
+        let text = format!("{:x}-{:x} rw-p 00000000 00:00 0", range.start, range.end);
+        let mapping = maps::parse(text.as_bytes()).next().unwrap();
+        let tracking = Tracking::new(|fd| fd);
+        let begun = tracking.begin(&mapping).is_ok() && PageMap::open().unwrap().remembers(&range);
+        std::mem::forget(tracking);
+        begun.then_some(at.cast())
+    }
+
+    #[test]
+    fn each_page_is_found_once_however_many_runs_there_are() {
+        let Some(begin) = watched() else {
+            eprintln!("skipped: the kernel does not remember written pages (Linux 6.7, userfaultfd)");
+            return;
+        };
+        let (first, map) = (begin.expose_provenance(), PageMap::open().unwrap());
+        // Every page is there; then, turn by turn, every `step`-th one is written, and so a run of its own.
+        // The last one always is: told of twice, it would be taken for unwritten.
+        let written = |page: usize, step: usize| page.is_multiple_of(step) || page == PAGES - 1;
+        for step in [1, 2, 3, 4, 7, 8, 9, 31] {
+            for page in (0..PAGES).filter(|&page| written(page, step)) {
+                // SAFETY: a byte of the mapping.
+                unsafe { begin.wrapping_add(page * PAGE).write_volatile(1) };
+            }
+            let mut found = Vec::new();
+            map.written::<SyscallFailure>(first..first + PAGES * PAGE, |run, was_written| {
+                found.extend(run.step_by(PAGE).map(|at| ((at - first) / PAGE, was_written)));
+                Ok(())
+            })
+            .unwrap();
+            let expected: Vec<_> = (0..PAGES).map(|page| (page, written(page, step))).collect();
+            assert!(found == expected, "step {step}: {} pages of {PAGES} are told of", found.len());
+            let mut found = 0;
+            map.runs::<SyscallFailure>(first..first + PAGES * PAGE, |run| {
+                found += run.len() / PAGE;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(found, PAGES);
+        }
+    }
 }

@@ -195,19 +195,18 @@ impl<'a, 'b> Save<'a, 'b> {
         self.save_range(pages, self.needed(mapping))
     }
 
-    /// Saves a mapping of which the kernel remembers what was written; it is believed if it is `trusted`, but
-    /// not of the last page, which is compared ([`Tracking::is_for`] says why).
+    /// Saves a mapping of which the kernel remembers what was written; it is believed if it is `trusted`.
     fn save_written(
         &mut self,
         pages: &PageMap,
         mapping: &Mapping<'_>,
         trusted: bool,
     ) -> Result<(), SaveError> {
-        let (staged, needless, last) = (&mut *self.staged, self.own.needless, mapping.end - PAGE);
+        let (staged, needless) = (&mut *self.staged, self.own.needless);
         pages.written(mapping.range(), |run, was_written| {
             for page in without(run, needless) {
                 let (key, bytes) = (Key::private(page), std::ptr::with_exposed_provenance(page));
-                if was_written || !trusted || page == last || !staged.keep(key) {
+                if was_written || !trusted || !staged.keep(key) {
                     // SAFETY: the page is mapped and readable.
                     unsafe { staged.page(key, bytes) }?;
                 }

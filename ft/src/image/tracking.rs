@@ -68,11 +68,10 @@ impl Tracking {
         self.is_trusted
     }
 
-    /// Whether the mapping is of a kind that is put under protection. The heap of `brk` is not: now and then,
-    /// in a program that allocates and frees much, its last page was called unwritten though it had been
-    /// written (`docs/decisions/0051-images-of-whole-processes.md`).
+    /// Whether the mapping is of a kind that is put under protection.
     pub(super) fn is_for(&self, mapping: &Mapping<'_>) -> bool {
-        let is_plain = !mapping.has_file() && mapping.protection & 3 == 3 && !mapping.name.starts_with(b"[");
+        let is_plain =
+            !mapping.has_file() && mapping.protection & 3 == 3 && !mapping.name.starts_with(b"[stack");
         self.fd.is_some() && is_plain && mapping.range().len() >= LEAST
     }
 

@@ -218,6 +218,9 @@ impl<'a> Staged<'a> {
     }
 
     /// Adds a line to the index, if that has room for it.
+    ///
+    /// # Panics
+    /// In builds that check it, if the page has a line already: an image would have two opinions of it.
     fn enter(&mut self, entry: Entry) {
         let end = DESCRIPTION + (self.count + 1) * ENTRY;
         if self.store.is_durable() && end > self.room {
@@ -229,6 +232,8 @@ impl<'a> Staged<'a> {
             self.room = from + ROOM;
         }
         let at = self.store.entries_at(self.epoch).wrapping_add(usize::try_from(self.count).unwrap_or(0));
+        // SAFETY: the entry before was written, if there is one.
+        debug_assert!(self.count == 0 || unsafe { at.wrapping_sub(1).read() }.key < entry.key, "{entry:?}");
         // SAFETY: there are as many places for entries as slots, each entry has a slot of its own, and
         // nobody else uses them.
         unsafe { at.write(entry) };

@@ -69,7 +69,7 @@ impl Pagemap {
         // behind `vec`.
         let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN as libc::Ioctl, &raw mut arg) };
         match usize::try_from(count) {
-            Ok(count) => Ok((count, arg.walk_end)),
+            Ok(count) => Ok((count, arg.reached(&runs[..count]))),
             Err(_) => Err(io::Error::last_os_error()),
         }
     }
