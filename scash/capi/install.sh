@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_comm.h, libscash.so,
+# Installs what C programs need of a finished `cargo build --release`: scash.h and what includes it, libscash.so,
 # libscash.a, scash.pc, and the command scash. Usage:
 #
 #     scash/capi/install.sh [--prefix DIR] [--libdir DIR] [--from DIR] [--no-strip]

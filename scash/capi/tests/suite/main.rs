@@ -11,4 +11,5 @@ mod install;
 mod library;
 mod programs;
 mod restarts;
+mod spawn;
 mod support;

@@ -90,6 +90,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = ["core", "none"])]
     bind: String,
 
+    /// Draw no random addresses: program, libraries and stacks lie where they lie in every other rank
+    #[arg(long)]
+    no_aslr: bool,
+
     /// How accesses to shared memory are noticed: uffd or mprotect; ranks of one host share no frames then
     /// [default: the best that works, see `scash info`]
     #[arg(long, value_name = "ENGINE", env = "SCASH_FAULT")]
@@ -135,6 +139,8 @@ pub(super) struct Plan {
     pub(super) hosts: Option<Hosts>,
     /// Whether ranks are bound to cores.
     pub(super) bind: bool,
+    /// Whether ranks have no random addresses, even if none is ever started again.
+    pub(super) no_aslr: bool,
     pub(super) label: bool,
     pub(super) timeout: Option<Duration>,
     /// `None`: the job ends when a rank dies.
@@ -218,6 +224,7 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
         task: Task { program: program::find(&name)?, arguments: command.collect(), env },
         hosts,
         bind: args.bind == "core",
+        no_aslr: args.no_aslr,
         label: args.label,
         timeout: args.timeout,
         replicas,

@@ -59,6 +59,7 @@ mod tests {
             settings: Settings { threads: 1, provider: "tcp".into() },
             one_stream: false,
             bind: false,
+            no_aslr: false,
             is_watched: false,
             replicas: None,
             copied: None,

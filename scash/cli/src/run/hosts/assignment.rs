@@ -28,6 +28,8 @@ pub(super) struct Assignment {
     pub(super) one_stream: bool,
     /// Whether ranks are bound to cores.
     pub(super) bind: bool,
+    /// Whether ranks have no random addresses.
+    pub(super) no_aslr: bool,
     /// Whether the launcher asks the agent's system whether the host is there.
     pub(super) is_watched: bool,
     /// If ranks may die and are started again.
@@ -61,8 +63,9 @@ impl Assignment {
             .addresses(&self.addresses)
             .number(self.settings.threads)
             .text(&self.settings.provider);
-        frame =
-            frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind)).byte(u8::from(self.is_watched));
+        for switch in [self.one_stream, self.bind, self.no_aslr, self.is_watched] {
+            frame = frame.byte(u8::from(switch));
+        }
         frame = frame.byte(u8::from(self.replicas.is_some()));
         if let Some(Replicated { rule, env, succession }) = &self.replicas {
             frame = frame.number(rule.count).length(rule.racks.len());
@@ -105,6 +108,7 @@ impl Assignment {
             settings: Settings { threads: fields.number()?, provider: fields.text()? },
             one_stream: fields.byte()? != 0,
             bind: fields.byte()? != 0,
+            no_aslr: fields.byte()? != 0,
             is_watched: fields.byte()? != 0,
             replicas: if fields.byte()? != 0 {
                 Some(Replicated {

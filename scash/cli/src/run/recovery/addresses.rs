@@ -11,10 +11,10 @@ const STACK: rlim_t = 1 << 30;
 /// the kernel draws no addresses, and the limit of stacks is one that does not change.
 pub(super) fn fix() -> Result<(), Refusal> {
     let refuse = |what: &'static str| {
-        move |error: Errno| Refusal::new(status::LAUNCHER, format!("--replicas: {what}: {}", error.desc()))
+        move |error: Errno| Refusal::new(status::LAUNCHER, format!("{what}: {}", error.desc()))
     };
     no_random_addresses().map_err(refuse(
-        "ranks must have the same addresses whenever they are started, and random ones cannot be switched off here (personality, \
+        "ranks must have the same addresses (--replicas, --checkpoint-dir, --no-aslr), and random ones cannot be switched off here (personality, \
          which some containers forbid: docker run --security-opt seccomp=unconfined)",
     ))?;
     let (soft, hard) = getrlimit(Resource::RLIMIT_STACK).map_err(refuse("reading the limit of stacks"))?;

@@ -71,7 +71,7 @@ pub(super) const VARIABLES: [&str; 11] = [
     boot::vars::SAYS,
 ];
 
-/// Sets this process up as its ranks must be, so that they have their memory at the same addresses in each
+/// Sets this process up as its ranks must be, so that they have their memory at the same addresses, in each
 /// incarnation. Ranks inherit it.
 pub(super) fn fix_addresses() -> Result<(), Refusal> {
     addresses::fix()

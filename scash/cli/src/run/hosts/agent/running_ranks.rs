@@ -9,7 +9,7 @@ use crate::run::output::Printing;
 use crate::run::plan::Task;
 use crate::run::processes::Processes;
 use crate::run::program::{self, Program};
-use crate::run::{Refusal, limits, status};
+use crate::run::{Refusal, limits, recovery, status};
 use scash_comm::Secret;
 use scash_join::boot::{HostRelay, Layout, Settings};
 use std::ffi::OsStr;
@@ -67,6 +67,9 @@ impl RunningRanks {
         let ranks =
             if assignment.replicas.is_some() { layout.size() as usize } else { host_relay.ranks().len() };
         limits::make_room(u32::try_from(ranks).unwrap_or(u32::MAX), "ranks")?;
+        if assignment.no_aslr {
+            recovery::fix_addresses()?;
+        }
         let survival = |replicas| Survival::new(&layout, host, replicas, assignment.one_stream);
         Ok(RunningRanks {
             processes: Processes::default(),

@@ -18,6 +18,7 @@ fn assignment() -> Assignment {
         settings: Settings { threads: 2, provider: "tcp".into() },
         one_stream: true,
         bind: true,
+        no_aslr: true,
         is_watched: true,
         replicas: Some(Replicated {
             rule: CopyRule { count: 2, racks: vec![4, 5] },

@@ -91,6 +91,7 @@ impl Job<'_> {
             settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
             one_stream: self.one_stream,
             bind: self.plan.bind,
+            no_aslr: self.plan.no_aslr,
             is_watched: self.hosts.heartbeat.is_some(),
             replicas: self.plan.replicas.as_ref().map(|replicas| Replicated {
                 rule: self.hosts.copy_rule(replicas.copies),
