@@ -71,6 +71,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
 
 /**
  * Bytes of a page: the unit in which shared memory is allocated, has homes, and travels between
@@ -594,6 +596,39 @@ void *dsm_memalign(size_t alignment, size_t bytes);
 void *dsm_realloc(void *p, size_t bytes);
 
 /**
+ * Reads up to `bytes` bytes from a descriptor into memory that may be shared: `read` of the system
+ * fails with EFAULT where a page is not here. Also goes on after signals, and until it has all that a
+ * file has.
+ *
+ * Returns how many bytes were read, 0 at the end of a file, or -1 if none could be read (dsm_error has the
+ * system's reason).
+ */
+ssize_t dsm_read(int fd, void *into, size_t bytes);
+
+/**
+ * Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads.
+ *
+ * Returns how many bytes were written, or -1 if none could be (dsm_error has the system's reason).
+ */
+ssize_t dsm_write(int fd, const void *from, size_t bytes);
+
+/**
+ * `fread` of the C library into memory that may be shared.
+ *
+ * Returns how many whole elements were read: fewer than `count` at the end of the file and after an error
+ * (feof and ferror tell which), and 0 if `into` or `stream` is NULL, which dsm_error tells.
+ */
+size_t dsm_fread(void *into, size_t size, size_t count, FILE *stream);
+
+/**
+ * `fwrite` of the C library from memory that may be shared.
+ *
+ * Returns how many whole elements were written: fewer than `count` after an error (ferror), and 0 if
+ * `from` or `stream` is NULL, which dsm_error tells.
+ */
+size_t dsm_fwrite(const void *from, size_t size, size_t count, FILE *stream);
+
+/**
  * Makes `count` locks, which nobody has, and sets `*first` to the first one; the others are the
  * numbers that follow: `*first + 1`, and so on. Collective: all ranks ask for as many, and get the
  * same numbers. There are locks until `dsm_locks_destroy` or `dsm_finalize`; those that are never
@@ -934,6 +969,14 @@ int dsm_all_reduce_u64(uint64_t *values, size_t count, enum dsm_reduction_t redu
  * Returns 0, or -1 as there, or if the reduction is one of bits.
  */
 int dsm_all_reduce_f64(double *values, size_t count, enum dsm_reduction_t reduction);
+
+/**
+ * Waits until all ranks have come here. No memory barrier: nothing is brought to anybody, and what others
+ * wrote is not seen behind it. For what needs an order, and no memory. Collective.
+ *
+ * Returns 0, or -1 as `dsm_barrier` does.
+ */
+int dsm_meet(void);
 
 /**
  * Replaces the `bytes` bytes at `value`, at most 32 KiB, by those of the rank `from`. Collective: all

@@ -2,8 +2,8 @@
 //!
 //! What a C program sees is `include/scash.h` and, for message passing, `include/scash_comm.h`, which
 //! cbindgen makes of this crate: the comments on what is exported are written for C programmers. The
-//! functions (`functions`, `heap`, `locks`, `signals`, `atomics`, `reduce`) are one thin layer: they check
-//! what C lets pass (pointers, enums), call [`scash::runtime`], and turn its answer into a number or a
+//! functions (`functions`, `heap`, `files`, `locks`, `signals`, `atomics`, `reduce`) are one thin layer: they
+//! check what C lets pass (pointers, enums), call [`scash::runtime`], and turn its answer into a number or a
 //! pointer (`call`) and, if it is an error, a text (`error`). Message passing (`comm`) is such a layer on
 //! [`scash_mp`].
 //!
@@ -20,6 +20,7 @@ mod atomics;
 mod call;
 mod comm;
 mod error;
+mod files;
 mod functions;
 mod heap;
 mod locks;
@@ -30,6 +31,7 @@ mod types;
 
 pub use atomics::*;
 pub use comm::*;
+pub use files::*;
 pub use functions::*;
 pub use heap::*;
 pub use locks::*;

@@ -6,6 +6,7 @@
 use crate::call::{call, status};
 use crate::pointers::aligned;
 use crate::types;
+use scash::runtime::Runtime;
 use scash::{Combine, Error, NumberKind, Result};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -141,6 +142,15 @@ pub unsafe extern "C" fn dsm_all_reduce_f64(
 ) -> c_int {
     // SAFETY: by the caller's word; both types have 64 bits.
     unsafe { all_reduce("dsm_all_reduce_f64", NumberKind::F64, values.cast(), count, reduction) }
+}
+
+/// Waits until all ranks have come here. No memory barrier: nothing is brought to anybody, and what others
+/// wrote is not seen behind it. For what needs an order, and no memory. Collective.
+///
+/// Returns 0, or -1 as `dsm_barrier` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_meet() -> c_int {
+    status(call("dsm_meet", Runtime::await_all))
 }
 
 /// Replaces the `bytes` bytes at `value`, at most 32 KiB, by those of the rank `from`. Collective: all

@@ -90,6 +90,15 @@ impl Dsm {
         Ok(values[0])
     }
 
+    /// Waits until all ranks have come. Collective, and no memory barrier: what others wrote is not seen
+    /// behind it.
+    ///
+    /// # Errors
+    /// Ranks made different collective calls; a rank is gone.
+    pub fn meet(&self) -> Result<()> {
+        self.untyped().await_all()
+    }
+
     /// The value of one rank, at every rank. Collective, and no memory barrier.
     ///
     /// # Errors

@@ -26,6 +26,14 @@ impl Runtime {
         self.reduce_together(Reduction::All(combine, number), values)
     }
 
+    /// Waits until all ranks have come. Collective, and no memory barrier.
+    ///
+    /// # Errors
+    /// Ranks made different collective calls; a rank is gone.
+    pub fn await_all(&self) -> Result<()> {
+        self.all_reduce(Combine::Sum, NumberKind::U64, Vec::new()).map(drop)
+    }
+
     /// Whether so many numbers can be reduced so: what [`all_reduce`](Self::all_reduce) looks at before it
     /// does anything.
     ///

@@ -77,6 +77,19 @@ static void among_others(void)
     }
 }
 
+/* Who goes on knows that all have come, though nobody's memory has come with them. */
+static void met(void)
+{
+    uint64_t *come, count;
+    CHECK((come = dsm_alloc(sizeof *come)) != NULL);
+    for (int turn = 1; turn <= 50; turn++) {
+        CHECK(dsm_fetch_add_u64(come, 1, &count) == 0);
+        CHECK(dsm_meet() == 0);
+        CHECK(dsm_load_u64(come, &count) == 0 && count >= (uint64_t)turn * size);
+        CHECK(count < (uint64_t)(turn + 1) * size || size == 1);
+    }
+}
+
 static void wrong(void)
 {
     static int64_t many[5000];
@@ -95,6 +108,7 @@ int main(void)
 {
     int64_t number = 1;
     FAILS(dsm_all_reduce_i64(&number, 1, DSM_REDUCTION_SUM), "before dsm_init");
+    FAILS(dsm_meet(), "before dsm_init");
     CHECK(dsm_init() == 0);
     rank = dsm_rank();
     size = dsm_size();
@@ -102,6 +116,7 @@ int main(void)
     floating_point();
     values_of_one();
     among_others();
+    met();
     wrong();
     CHECK(dsm_finalize() == 0);
     FAILS(dsm_all_reduce_i64(&number, 1, DSM_REDUCTION_SUM), "after dsm_finalize");

@@ -93,6 +93,11 @@ fn one_rank_allocates_and_another_one_frees() {
 }
 
 #[test]
+fn files_are_read_into_shared_memory_and_written_from_it() {
+    Program::compile("files", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn values_of_all_ranks_become_one() {
     Program::compile("reduce", Link::Shared).succeeds_everywhere(&[]);
 }

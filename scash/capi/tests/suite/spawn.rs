@@ -1,5 +1,5 @@
-//! Programs whose rank 0 runs main and gives the others what they run, as after fork: `scash_spawn.h`, and the
-//! PARMACS macros that stand on it.
+//! Programs whose rank 0 runs main and gives the others what they run, as after fork: `scash_spawn.h`, and
+//! the PARMACS macros that stand on it.
 
 use crate::support::{Job, Link, Program};
 
