@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what C programs need of a finished `cargo build --release`: scash.h and what includes it, libscash.so,
-# libscash.a, scash.pc, and the command scash. Usage:
+# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_spawn.h, scash_comm.h,
+# libscash.so, libscash.a, scash.pc, and the command scash; and, in include/scash/compat, the headers with which
+# programs for other systems are compiled: jia.h, Tmk.h and parmacs.h. Usage:
 #
 #     scash/capi/install.sh [--prefix DIR] [--libdir DIR] [--from DIR] [--no-strip]
 #
@@ -61,8 +62,9 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -
 [ -n "$version" ] || fail "Cargo.toml has no version"
 
 to=${DESTDIR:-}
-mkdir -p "$to$prefix/include" "$to$prefix/bin" "$to$libdir/pkgconfig"
-install -m 644 "$here/include/scash.h" "$here/include/scash_comm.h" "$to$prefix/include/"
+mkdir -p "$to$prefix/include/scash/compat" "$to$prefix/bin" "$to$libdir/pkgconfig"
+install -m 644 "$here"/include/scash*.h "$to$prefix/include/"
+install -m 644 "$here"/include/compat/*.h "$to$prefix/include/scash/compat/"
 install -m 755 "$from/scash" "$to$prefix/bin/scash"
 install -m 755 "$from/libscash.so" "$to$libdir/libscash.so"
 install -m 644 "$from/libscash.a" "$to$libdir/libscash.a"

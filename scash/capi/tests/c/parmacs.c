@@ -1,6 +1,6 @@
 /* A program of the PARMACS macros: numbers are dealt by a counter, sorted by buckets under locks, and summed in an
  * order that a pause decides. Arguments: processes; `twice` creates them by one call each. */
-#include <compat/parmacs.h>
+#include <parmacs.h>
 
 #include <string.h>
 

@@ -77,6 +77,31 @@ fn programs_are_compiled_and_linked_with_what_pkg_config_says() {
 }
 
 #[test]
+fn programs_for_other_systems_find_their_headers_below_what_pkg_config_says() {
+    let Some(pkg) = tool("PKG_CONFIG", "pkg-config") else {
+        eprintln!("skipped: there is no pkg-config (or what PKG_CONFIG names)");
+        return;
+    };
+    let prefix = installed();
+    let includes = pkg_config(&pkg, prefix.path(), &["--variable=includedir"]);
+    let options = pkg_config(&pkg, prefix.path(), &["--cflags", "--libs"]);
+    for (name, arguments) in [("jiajia_wrong", [].as_slice()), ("treadmarks_wrong", &[]), ("parmacs", &["2"])]
+    {
+        let program = prefix.path().join(name);
+        let mut command = Command::new(cc());
+        command.arg(here("tests/c").join(name).with_extension("c")).arg("-o").arg(&program);
+        command.arg(format!("-I{}/scash/compat", includes[0])).args(&options);
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+        // With no argument it does nothing wrong.
+        let mut run = Command::new(prefix.path().join("bin/scash"));
+        run.args(["run", "--no-aslr", "-n", "2", "--timeout", "60"]).arg(program).args(arguments);
+        let done = run.env("LD_LIBRARY_PATH", prefix.path().join("lib")).output().unwrap();
+        assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[test]
 fn what_is_installed_is_stripped_unless_it_is_to_be_as_it_was_built() {
     let directory = tempfile::tempdir().unwrap();
     let from = built().shared.parent().unwrap();

@@ -43,7 +43,7 @@ fn a_start_that_cannot_work_is_told_with_what_would() {
 
 #[test]
 fn programs_of_the_parmacs_macros_run_on_ranks() {
-    let parmacs = Program::compile("parmacs", Link::Shared);
+    let parmacs = Program::compile_compat(&["parmacs"]);
     for job in Job::all() {
         for how in ["once", "twice"] {
             let ended = parmacs.run_with(job, FIXED, &[], &[&job.ranks.to_string(), how]);
@@ -55,7 +55,7 @@ fn programs_of_the_parmacs_macros_run_on_ranks() {
 
 #[test]
 fn a_program_that_makes_another_number_of_processes_is_told_so() {
-    let parmacs = Program::compile("parmacs", Link::Shared);
+    let parmacs = Program::compile_compat(&["parmacs"]);
     for (processes, how, words) in [
         ("3", "once", "CREATE: more processes than ranks"),
         ("3", "twice", "CREATE: more processes than ranks"),

@@ -131,34 +131,43 @@ fn test(name: &str) -> PathBuf {
 impl Program {
     /// Compiles `tests/c/NAME.c` as C99.
     pub(crate) fn compile(name: &str, link: Link) -> Program {
-        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &test(name), link)
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[test(name)], link)
     }
 
     /// Compiles `examples/NAME.c` as C99.
     pub(crate) fn compile_example(name: &str) -> Program {
         let source = here("examples").join(name).with_extension("c");
-        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &source, Link::Shared)
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[source], Link::Shared)
     }
 
     /// Compiles `tests/c/NAME.c` as C11 or C++11; `None` if there is no compiler.
     pub(crate) fn compile_as(language: Language, name: &str, link: Link) -> Option<Program> {
         if language == Language::C {
-            return Some(Program::compile_by(&cc(), &["-std=c11"], &test(name), link));
+            return Some(Program::compile_by(&cc(), &["-std=c11"], &[test(name)], link));
         }
         let Some(compiler) = tool("CXX", "c++") else {
             eprintln!("skipped: {name} as C++: there is no compiler (c++, or what CXX names)");
             return None;
         };
-        Some(Program::compile_by(&compiler, &["-std=c++11", "-x", "c++"], &test(name), link))
+        Some(Program::compile_by(&compiler, &["-std=c++11", "-x", "c++"], &[test(name)], link))
     }
 
-    fn compile_by(compiler: &str, language: &[&str], source: &Path, link: Link) -> Program {
+    /// Compiles `tests/c/NAME.c` of all these names as C99 to one program, with the headers for programs of
+    /// other systems.
+    pub(crate) fn compile_compat(names: &[&str]) -> Program {
+        let compat = here("include/compat");
+        let language = ["-std=c99", "-pedantic", "-I", compat.to_str().unwrap()];
+        let sources: Vec<PathBuf> = names.iter().map(|name| test(name)).collect();
+        Program::compile_by(&cc(), &language, &sources, Link::Shared)
+    }
+
+    fn compile_by(compiler: &str, language: &[&str], sources: &[PathBuf], link: Link) -> Program {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(source.file_stem().unwrap());
+        let path = directory.path().join(sources[0].file_stem().unwrap());
         let mut command = Command::new(compiler);
         command.args(language);
         command.args(["-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I"]);
-        command.arg(here("include")).arg("-o").arg(&path).arg(source);
+        command.arg(here("include")).arg("-o").arg(&path).args(sources);
         // What follows is no source.
         command.args(["-x", "none"]);
         match link {
@@ -172,7 +181,7 @@ impl Program {
             }
         }
         let done = command.output().unwrap();
-        assert!(done.status.success(), "{}: {}", source.display(), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&done.stderr));
         Program { path, _directory: directory }
     }
 
