@@ -5,6 +5,7 @@ use super::plan::Blow;
 use super::run::{Finding, Wrong};
 use super::spread::Spread;
 use super::told::{News, Whom};
+use std::collections::BTreeSet;
 
 /// Who was lost in a run.
 #[derive(Debug)]
@@ -119,6 +120,8 @@ impl Losses<'_> {
         let Some(spread) = self.spread else { return false };
         let mut places = spread.places();
         let (mut missed, mut made_up_for) = (Vec::new(), Vec::new());
+        // Hosts that are lost and not back, and how many copies the others have room for.
+        let (mut absent, mut copies) = (BTreeSet::new(), spread.copies as usize);
         // Ranks that move have perhaps fewer copies until the next checkpoint.
         let mut moves = 0;
         for news in news {
@@ -128,6 +131,7 @@ impl Losses<'_> {
                     let before = std::mem::replace(place, *host);
                     if self.hosts.contains(&before) {
                         missed.push(before);
+                        absent.insert(before);
                     } else {
                         moves = 1;
                     }
@@ -136,16 +140,15 @@ impl Losses<'_> {
                 News::GoOn { epoch: from, .. } | News::Moves(_, from) if *from < epoch => {
                     made_up_for.append(&mut missed);
                     moves = 0;
+                    let others = (spread.hosts() as usize).saturating_sub(absent.len() + 1);
+                    copies = others.min(spread.copies as usize);
                 }
-                News::GoOn { .. }
-                | News::KeepsNothing(_)
-                | News::Moves(..)
-                | News::Lost(_)
-                | News::Back(_) => {}
+                News::Back(host) => drop(absent.remove(host)),
+                News::GoOn { .. } | News::KeepsNothing(_) | News::Moves(..) | News::Lost(_) => {}
             }
         }
         let since = self.hosts.iter().filter(|host| !made_up_for.contains(host)).count();
-        since + moves > spread.copies as usize
+        since + moves > copies
     }
 }
 
@@ -231,5 +234,18 @@ mod tests {
         let one_after_the_other = [comes(2, 3), comes(3, 3), go_on(Whom::Host(2), 1)];
         assert!(may(&[2, 3], 3, &one_after_the_other), "new copies have not been made");
         assert!(!may(&[2, 3], 4, &one_after_the_other));
+    }
+
+    #[test]
+    fn where_few_hosts_are_left_there_are_fewer_copies_until_the_others_are_back() {
+        let spread = Spread { copies: 2, ..spread() };
+        let may = |hosts: &[u32], news: &[News]| {
+            losses(&spread, hosts).may_have_lost(3, &news.iter().collect::<Vec<_>>())
+        };
+        let one = [comes(2, 3), comes(3, 3), go_on(Whom::Host(2), 1)];
+        assert!(!may(&[2, 3], &one), "one of them was lost before");
+        let home = [News::Back(2), comes(2, 2), comes(3, 2), News::Moves(vec![(2, 2), (3, 2)], 3)];
+        let both: Vec<News> = one.into_iter().chain(home).collect();
+        assert!(may(&[2, 3], &both), "of three hosts one was not there, and ranks have moved since");
     }
 }

@@ -344,6 +344,14 @@ impl Recovery {
         format!("{}; {who} from {} after {after:.2} s{how_often}", death(loss), self.whence())
     }
 
+    /// That of which it was said that `before` had happened, is better told as `after`: as it came about.
+    pub(super) fn retell(&mut self, before: &str, after: String) {
+        let (State::Ending { course, .. } | State::Joining { course, .. }) = &mut self.state else { return };
+        if course.loss.with_host.as_deref() == Some(before) {
+            course.loss.with_host = Some(after);
+        }
+    }
+
     /// What ranks were started from, for people.
     fn whence(&self) -> String {
         let Base { incarnation, epoch } = self.base;

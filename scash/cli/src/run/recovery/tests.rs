@@ -194,6 +194,20 @@ fn a_host_that_is_lost_before_ranks_are_started_again_does_not_make_two_restarts
 }
 
 #[test]
+fn what_happened_can_be_told_better_later_unless_more_has_happened() {
+    let mut story = Story::new(1);
+    let lost = Loss { with_host: Some("a move".to_owned()), ..loss(2, KILL) };
+    assert_eq!(story.recovery.lost_host(lost, story.now), Some(LauncherAction::Kill));
+    story.tick(false);
+    assert_eq!(story.recovery.found(Epoch(3), 30, story.now), Ok(base(1, 3)));
+    story.recovery.retell("another move", "nothing".to_owned());
+    story.recovery.retell("a move", "the other way".to_owned());
+    assert!(story.recovery.starting().is_some());
+    let expected = "the other way; all 4 ranks go on from barrier 30 (epoch 3, incarnation 1) after 0.00 s";
+    assert_eq!(story.recovery.resumed(story.now).as_deref(), Some(expected));
+}
+
+#[test]
 fn no_restarts_are_none() {
     let failure = Story::new(0).loses(0, 4).unwrap_err();
     assert!(failure.why.ends_with("and is not to be started again (--restarts)"), "{}", failure.why);

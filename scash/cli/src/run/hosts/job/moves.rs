@@ -28,6 +28,8 @@ pub(super) struct Moves {
     drained: BTreeSet<u32>,
     /// Ranks that others have adopted, and the host of each that was lost.
     adopted: BTreeMap<u32, u32>,
+    /// Ranks for which all are started again, and what was said of where they go.
+    told: (BTreeSet<u32>, String),
 }
 
 impl Moves {
@@ -55,6 +57,14 @@ impl Moves {
     pub(super) fn plan(&mut self) -> &Relocations {
         self.planned.clone_from(&self.wanted);
         &self.planned
+    }
+
+    /// It is decided that ranks go on so. If all are started again for some that move: what was said of where
+    /// these go, and what is to be said now, as more may have been asked for since.
+    pub(super) fn retold(&mut self, next: &Layout, names: &[String]) -> Option<(String, String)> {
+        let (ranks, before) = std::mem::take(&mut self.told);
+        let now = told(&ranks, |rank| Some(next.host_of(rank)), names);
+        (!ranks.is_empty() && now != before).then_some((before, now))
     }
 
     /// Ranks are started where they are wanted, or else where `next` says if they were where `before` says.
@@ -145,6 +155,12 @@ impl Moves {
     }
 }
 
+/// Where ranks go, for people.
+fn told(ranks: &BTreeSet<u32>, host: impl Fn(u32) -> Option<u32>, names: &[String]) -> String {
+    let one = |rank: &u32| Some(format!("rank {rank} moves to host {}", names[host(*rank)? as usize]));
+    ranks.iter().filter_map(one).collect::<Vec<String>>().join(", ")
+}
+
 impl Job<'_> {
     /// A host is out of reach: says where its ranks go.
     pub(super) fn replace(&mut self, host: u32, they_wait: bool) {
@@ -163,10 +179,11 @@ impl Job<'_> {
         let mut asked = std::mem::take(&mut moves.asked);
         asked.retain(|rank| moves.wanted.contains_key(rank));
         let Some(rank) = asked.first().filter(|_| may_go_on && !survival.is_finished) else { return };
-        let host = |rank: &u32| Some(&self.hosts.names[*moves.wanted.get(rank)? as usize]);
-        let news = asked.iter().filter_map(|rank| Some(format!("rank {rank} moves to host {}", host(rank)?)));
-        let why = news.collect::<Vec<String>>().join(", ");
-        let moved = Loss { rank: *rank, exit: Exit::Signal(9), host: None, hint: "", with_host: Some(why) };
+        let rank = *rank;
+        let host = |rank| moves.wanted.get(&rank).copied();
+        let why = told(&asked, host, &self.hosts.names);
+        moves.told = (asked, why.clone());
+        let moved = Loss { rank, exit: Exit::Signal(9), host: None, hint: "", with_host: Some(why) };
         let step = survival.recovery.lost_host(moved, Instant::now());
         // It cannot fail: only starting can.
         let _ = self.take_step(step);
@@ -270,6 +287,22 @@ mod tests {
         let mut moves = Moves::new(&layout, false);
         moves.replace(&layout, 0, false, |_| true);
         assert_eq!(moves.wanted, Relocations::new());
+    }
+
+    #[test]
+    fn what_is_said_of_ranks_that_move_is_where_they_are_started() {
+        let layout = Layout::with_spares(&[1, 1, 1], 0).unwrap();
+        let names = ["a", "b", "c"].map(String::from);
+        let mut moves = Moves::new(&layout, false);
+        let said =
+            |host: u32| (BTreeSet::from([1]), format!("rank 1 moves to host {}", names[host as usize]));
+        moves.told = said(2);
+        let next = |host: u32| layout.moved(|rank| [0, host, 2][rank as usize]).unwrap();
+        assert_eq!(moves.retold(&next(2), &names), None);
+        moves.told = said(2);
+        let (before, now) = moves.retold(&next(0), &names).unwrap();
+        assert_eq!((before.as_str(), now.as_str()), ("rank 1 moves to host c", "rank 1 moves to host a"));
+        assert_eq!(moves.retold(&next(1), &names), None, "no rank moves any more");
     }
 
     /// Where ranks are now that were where `layout` says.

@@ -211,6 +211,9 @@ impl Job<'_> {
         });
         match course {
             Ok(course) => {
+                if let Some((before, now)) = moves.retold(&course.layout, &self.hosts.names) {
+                    recovery.retell(&before, now);
+                }
                 // Ranks that move have printed this, and agents keep none of it.
                 let printed = Down::Commit(course.plan.base.epoch);
                 *found = Some(course);
