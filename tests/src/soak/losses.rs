@@ -120,8 +120,9 @@ impl Losses<'_> {
         let Some(spread) = self.spread else { return false };
         let mut places = spread.places();
         let (mut missed, mut made_up_for) = (Vec::new(), Vec::new());
-        // Hosts that are lost and not back, and how many copies the others have room for.
-        let (mut absent, mut copies) = (BTreeSet::new(), spread.copies as usize);
+        // Hosts that are lost and not back; those that are; and how many copies there is room for.
+        let (mut absent, mut back) = (BTreeSet::new(), BTreeSet::new());
+        let mut copies = spread.copies as usize;
         // Ranks that move have perhaps fewer copies until the next checkpoint.
         let mut moves = 0;
         for news in news {
@@ -129,7 +130,9 @@ impl Losses<'_> {
                 News::Comes { rank, host, .. } => {
                     let Some(place) = places.get_mut(*rank as usize) else { continue };
                     let before = std::mem::replace(place, *host);
-                    if self.hosts.contains(&before) {
+                    // The user wants it there, or it goes home: where it was may have been lost later.
+                    let is_move = self.is_wanted(*rank, *host) || back.contains(host);
+                    if self.hosts.contains(&before) && !is_move {
                         missed.push(before);
                         absent.insert(before);
                     } else {
@@ -143,7 +146,10 @@ impl Losses<'_> {
                     let others = (spread.hosts() as usize).saturating_sub(absent.len() + 1);
                     copies = others.min(spread.copies as usize);
                 }
-                News::Back(host) => drop(absent.remove(host)),
+                News::Back(host) => {
+                    absent.remove(host);
+                    back.insert(*host);
+                }
                 News::GoOn { .. } | News::KeepsNothing(_) | News::Moves(..) | News::Lost(_) => {}
             }
         }
@@ -234,17 +240,20 @@ mod tests {
         let one_after_the_other = [comes(2, 3), comes(3, 3), go_on(Whom::Host(2), 1)];
         assert!(may(&[2, 3], 3, &one_after_the_other), "new copies have not been made");
         assert!(!may(&[2, 3], 4, &one_after_the_other));
+        // It was the user who wanted rank 4 on host 1: host 3 was lost later.
+        let before_it_is_lost = [comes(4, 1), rank(0, 1)];
+        assert!(may(&[2, 3], 4, &before_it_is_lost));
     }
 
     #[test]
     fn where_few_hosts_are_left_there_are_fewer_copies_until_the_others_are_back() {
         let spread = Spread { copies: 2, ..spread() };
         let may = |hosts: &[u32], news: &[News]| {
-            losses(&spread, hosts).may_have_lost(3, &news.iter().collect::<Vec<_>>())
+            losses(&spread, hosts).may_have_lost(4, &news.iter().collect::<Vec<_>>())
         };
         let one = [comes(2, 3), comes(3, 3), go_on(Whom::Host(2), 1)];
         assert!(!may(&[2, 3], &one), "one of them was lost before");
-        let home = [News::Back(2), comes(2, 2), comes(3, 2), News::Moves(vec![(2, 2), (3, 2)], 3)];
+        let home = [News::Back(2), comes(2, 2), comes(3, 2), News::Moves(vec![(2, 2), (3, 2)], 4)];
         let both: Vec<News> = one.into_iter().chain(home).collect();
         assert!(may(&[2, 3], &both), "of three hosts one was not there, and ranks have moved since");
     }
