@@ -16,7 +16,8 @@
 //!
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and
 //! what is read in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an
-//! array), [`kmeans`] (sums with the same bits on any number of workers), [`is`] (counts that all add up),
+//! array), [`kmeans`] (sums with the same bits on any number of workers), [`ocean`] (grids of many sizes, of
+//! which some leave workers without work), [`is`] (counts that all add up),
 //! [`ep`] (nothing but a sum). Some have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
 //! bound that all know), [`water`] (one lock for each of many sums), [`market`] (one for each of many small
 //! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build), [`cholesky`]
@@ -47,6 +48,7 @@ pub mod memory;
 pub mod nas;
 pub mod nbody;
 pub mod npb;
+pub mod ocean;
 pub mod options;
 pub mod owned;
 pub mod program;
@@ -110,6 +112,14 @@ pub enum Error {
     /// Rows and columns of a matrix of that many points are not a power of two.
     #[error("--size {0} is not a power of 4, such as 16, 1024, 65536 or 1048576")]
     NotAPowerOf4(usize),
+    /// Rows and columns cannot be halved until one is left off the coast.
+    #[error("--size {size} is not a power of 2 and 1 more, from {least} on, such as 65, 257 or 1025")]
+    NotAPowerOf2And1 {
+        /// Points in a row.
+        size: usize,
+        /// How many there must be.
+        least: usize,
+    },
     /// Some clusters would begin without a point.
     #[error("--clusters {clusters} are more than --size {size} points; choose fewer clusters or more points")]
     TooManyClusters {

@@ -23,12 +23,13 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 19] = [
+const PROGRAMS: [Program; 20] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
     program!("lu-c", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
     program!("sor", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
+    program!("ocean", "--size 5", "--size 9 --steps 0", "--size 65 --steps 3 --cycles 4"),
     program!("matmul", "--size 1", "--size 7", "--size 70"),
     program!("fft", "--size 1", "--size 16", "--size 1024"),
     program!("radix", "--size 1", "--size 7", "--size 3000"),
@@ -158,6 +159,12 @@ fn sizes_that_make_no_sense_are_refused() {
         refusal(program, "--block 0 --sequential");
     }
     for (program, arguments, hint) in [
+        ("ocean", "--size 0", "--size 0 is not a power of 2 and 1 more"),
+        ("ocean", "--size 3", "from 5 on"),
+        ("ocean", "--size 64", "65"),
+        ("ocean", "--cycles 0", "--cycles 0"),
+        ("ocean", "--size 9223372036854775809", "smaller --size"),
+        ("ocean", "--size 268435457", "no memory"),
         ("fft", "--size 0", "--size 0"),
         ("fft", "--size 1000", "--size 1000 is not a power of 4"),
         ("fft", "--size 2048", "1024"),

@@ -50,6 +50,11 @@ fn sor_has_the_sequential_result() {
 }
 
 #[test]
+fn ocean_has_the_sequential_result_though_coarse_grids_leave_workers_without_work() {
+    is_equal("ocean", &["--size", "65", "--steps", "3"]);
+}
+
+#[test]
 fn matmul_has_the_sequential_result() {
     is_equal("matmul", &["--size", "90"]);
 }
@@ -114,6 +119,7 @@ fn cholesky_has_the_sequential_result_whichever_front_is_ready_first() {
 #[test]
 fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
     for (program, parameters) in [
+        ("ocean", ["--size", "33"]),
         ("tsp", ["--cities", "8"]),
         ("water", ["--size", "40"]),
         ("market", ["--size", "40"]),

@@ -126,6 +126,7 @@ fn applications_are_left_alone_and_compute_the_same() {
             ("laplace", &["--size", "126", "--iterations", "20"][..]),
             ("lu", &["--size", "256", "--block", "16"]),
             ("sor", &["--size", "125", "--iterations", "20"]),
+            ("ocean", &["--size", "65", "--steps", "3"]),
             ("radix", &["--size", "20000"]),
             ("kmeans", &["--size", "20000", "--iterations", "4"]),
         ] {

@@ -13,7 +13,7 @@ use super::turns::{Counted, Line, Program, Variant, measure};
 /// How many of [`PROGRAMS`] are measured where none is named.
 const STANDARD: usize = 5;
 
-const PROGRAMS: [Program; 16] = [
+const PROGRAMS: [Program; 17] = [
     Program { quick: &["--size", "254", "--iterations", "10"], ..Program::named("laplace") },
     Program {
         parameters: &["--size", "1024", "--block", "32"],
@@ -28,6 +28,7 @@ const PROGRAMS: [Program; 16] = [
         ..Program::named("water")
     },
     Program { quick: &["--size", "254", "--iterations", "10"], ..Program::named("sor") },
+    Program { quick: &["--size", "33"], ..Program::named("ocean") },
     Program { quick: &["--size", "64"], ..Program::named("matmul") },
     Program { quick: &["--size", "4096"], ..Program::named("fft") },
     Program { parameters: &["--size", "300000"], quick: &["--size", "3000"], ..Program::named("radix") },
