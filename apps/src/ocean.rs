@@ -1,11 +1,11 @@
 //! OCEAN: a current that wind drives around a square sea, after the solver of the program of that name in
 //! SPLASH-2.
 //!
-//! The water's vorticity changes in each step by the wind's, which makes it turn; by friction; and by the
+//! In each step the water's vorticity ζ changes: by the wind, which makes it turn; by friction; and by the
 //! earth's curvature, which drives the current against the western coast (Stommel's model of the Gulf
-//! Stream). The *stream function* follows from the vorticity by an elliptic equation, ∇²ψ = ζ, with ψ = 0 on
-//! the coast: the flow goes along its contour lines. So in each step the same equation is solved with another
-//! right-hand side, starting from the solution before.
+//! Stream). The *stream function* ψ, along whose contour lines the water flows, follows from the vorticity by
+//! an elliptic equation, ∇²ψ = ζ, with ψ = 0 on the coast. So in each step the same equation is solved with
+//! another right-hand side, starting from the solution before.
 //!
 //! **Multigrid.** Relaxation makes an error smooth, and then hardly smaller. But what is smooth can be
 //! computed on a grid with every second row and column, where it is less so, and so on, down to a grid of a
@@ -25,15 +25,16 @@
 //! **The same bits on any number of workers**: points of one colour do not depend on each other, and the
 //! largest of several numbers does not depend on their order. So all workers also end their cycles alike.
 //!
-//! **The barriers**, of which each is before somebody reads what others have written, or writes what they have
-//! read:
+//! **The barriers**: each is there as somebody then reads what others wrote, or writes what they read.
 //! - One after each colour: the other one reads rows of neighbours.
-//! - One after the right-hand side of a coarser grid, where points that will be corrected start from zero:
-//!   these zeros are neighbours'. The largest residual is read after it.
+//! - One after the right-hand side of a coarser grid, where black points start from zero: these zeros are
+//!   neighbours'. The largest residual is read after it.
 //! - One after the correction, whose black points are read by neighbours; the barrier before it is that which
 //!   ends the coarser grid's last colour.
-//! - One after the vorticity, which each worker computes from its own rows alone: behind it the largest
-//!   residual becomes zero, by which all may just have seen that the step before was done.
+//! - One after the vorticity, which each worker computes from its own rows alone. It is for the largest
+//!   residual, which becomes zero then: others might not have read yet that the step before was done. Who
+//!   read zero would take that for done, too, so no check would miss this barrier; but owners change at
+//!   barriers.
 
 mod level;
 

@@ -13,7 +13,7 @@ pub(super) const COLOURS: [usize; 2] = [RED, BLACK];
 pub(super) const RED: usize = 0;
 pub(super) const BLACK: usize = 1;
 
-/// Where the points of a grid are in an array: each colour has a half of it, in which rows follow one another.
+/// Where the points of a grid are in an array: each colour has a half of it, where rows follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// In a row and in a column, an even number; points are one more, with the coast.
