@@ -51,7 +51,7 @@ pub const PROGRAMS: [Program; 24] = [
     app("laplace", "--size 254 --iterations 60 --check --json"),
     app("lu", "--size 384 --block 16 --check --json"),
     app("sor", "--size 254 --iterations 40 --check --json"),
-    locking("ocean", "--size 129 --steps 4 --check --json"),
+    locking("ocean", "--size 33 --steps 2 --check --json"),
     app("matmul", "--size 256 --check --json"),
     app("fft", "--size 65536 --check --json"),
     app("radix", "--size 262144 --check --json"),
