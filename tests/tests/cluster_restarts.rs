@@ -56,7 +56,8 @@ fn came_back(ended: &Ended) -> usize {
     ended.err.lines().map(times).sum()
 }
 
-/// The kernel once called a page of the heap unwritten that had been written, in some 6 of 160 such runs.
+/// There can be more than 512 runs of written pages in it. An image once had the last page of such a mapping
+/// as it was a checkpoint before (`ft/src/pagemap.rs`).
 #[test]
 fn a_heap_that_grows_and_shrinks_comes_back_as_it_was() {
     let kind = Kind { engine: "mprotect", provider: "shm", shares: true };

@@ -15,6 +15,7 @@
  * - There are as many processes as ranks, for barriers, too: a program that creates more or fewer is told so.
  * - CREATE(f) starts the next process. CREATE(f, n) starts n - 1 processes, and runs f as well.
  * - Memory of G_MALLOC is seen by others behind a barrier, a lock, a pause or GETSUB, not at once.
+ * - PAUSEDEC, SETPAUSE and the like take one pause each, without a number behind it.
  * - Locks and pauses are taken from a supply: PARMACS_LOCKS, to be defined before this header is read.
  *
  * Each macro that cannot do its work says why and ends the rank, and so the job.

@@ -10,7 +10,7 @@ use super::oom::{self, OomKills};
 use super::output::{self, Printing, PrintingState, Terminals, Wiring};
 use super::plan::Plan;
 use super::processes::Processes;
-use super::recovery::RankSetup;
+use super::recovery::{self, RankSetup};
 use super::spawn::{Streams, spawn};
 use super::supervisor::{Action, Supervisor};
 use super::{Refusal, cores, status, sweep};
@@ -82,6 +82,9 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn new(plan: &'a Plan, orders: Orders) -> Result<Job<'a>, Refusal> {
         let host = host(plan)?;
+        if plan.no_aslr {
+            recovery::fix_addresses()?;
+        }
         let mut child = SigSet::empty();
         child.add(Signal::SIGCHLD);
         child.add(Signal::SIGWINCH);

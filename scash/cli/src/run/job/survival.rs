@@ -13,13 +13,10 @@ pub(super) struct Survival {
 }
 
 impl Survival {
-    /// That of the job, if it asks for replicas. From then on this process is as its ranks must be, whatever
-    /// they are.
+    /// That of the job, if it asks for replicas. From then on this process is as its ranks must be.
     pub(super) fn of(plan: &Plan) -> Result<Option<Survival>, Refusal> {
-        if plan.replicas.is_some() || plan.no_aslr {
-            recovery::fix_addresses()?;
-        }
         let Some(replicas) = &plan.replicas else { return Ok(None) };
+        recovery::fix_addresses()?;
         let (kept, base) = Kept::new(plan.ranks, replicas, output::is_one_file())?;
         Ok(Some(Survival { recovery: Recovery::new(plan.ranks, replicas.restarts, base), kept }))
     }

@@ -14,8 +14,8 @@ pub(super) fn fix() -> Result<(), Refusal> {
         move |error: Errno| Refusal::new(status::LAUNCHER, format!("{what}: {}", error.desc()))
     };
     no_random_addresses().map_err(refuse(
-        "ranks must have the same addresses (--replicas, --checkpoint-dir, --no-aslr), and random ones cannot be switched off here (personality, \
-         which some containers forbid: docker run --security-opt seccomp=unconfined)",
+        "ranks must have the same addresses (--replicas, --checkpoint-dir, --no-aslr), and random ones cannot be \
+         switched off here (personality, which some containers forbid: docker run --security-opt seccomp=unconfined)",
     ))?;
     let (soft, hard) = getrlimit(Resource::RLIMIT_STACK).map_err(refuse("reading the limit of stacks"))?;
     let fixed = if soft == RLIM_INFINITY { hard.min(STACK) } else { soft };
