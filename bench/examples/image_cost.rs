@@ -79,7 +79,7 @@ fn rank(bytes: usize) -> Result<()> {
         state ^= state << 17;
         *word = state;
     }
-    let own = Own { descriptors: &|number| number > 2, needless: &[], shared: "/memfd:scash" };
+    let own = Own { descriptors: &|number| number > 2, shared: "/memfd:scash" };
     let mut store = open(&|name| std::env::var(name).ok())?;
     let mut tracking = Tracking::new(|fd| fd);
     let (words, pages) = (PAGE / 8, bytes / PAGE);
@@ -92,7 +92,7 @@ fn rank(bytes: usize) -> Result<()> {
         let prepared = image::prepare(&own)?;
         let mut staged = store.stage();
         // SAFETY: the process has one thread; what it had of the kernel's is made anew below.
-        if unsafe { image::capture(&prepared, &own, &tracking, &mut staged, &mut || ()) }? == Took::CameBack {
+        if unsafe { image::capture(prepared, &own, &tracking, &mut staged, &mut || ()) }? == Took::CameBack {
             let started = image::environment(STARTED).and_then(|text| text.to_str()?.parse().ok());
             forget(staged);
             let took = since_1970() - Duration::from_nanos(started.unwrap_or(0));

@@ -88,6 +88,7 @@ impl<'a> Slots<'a> {
     }
 
     /// The staged index names a slot of the committed one, as what is in it did not change.
+    #[inline]
     pub fn keep(&mut self, slot: u32) -> Result<(), WrongSlot> {
         let (word, bit) = place(slot);
         let wrong = WrongSlot(slot);

@@ -19,6 +19,8 @@ pub(super) const RUNS: Range<usize> = 5 << 20..6 << 20;
 pub(super) const STEPS: Range<usize> = 8 << 20..40 << 20;
 pub(super) const BYTES: Range<usize> = 40 << 20..48 << 20;
 pub(super) const THREADS: Range<usize> = 48 << 20..49 << 20;
+/// What is read of the lines in `MAPS`.
+pub(super) const MAPPINGS: Range<usize> = 49 << 20..56 << 20;
 /// For each thread a stack of 32 KiB, until it has its own again.
 pub(super) const STACKS: Range<usize> = 56 << 20..64 << 20;
 const SCRATCH: usize = 64 << 20;

@@ -10,7 +10,6 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
 use nix::unistd::{Whence, fdatasync, ftruncate, lseek};
 use std::ffi::OsStr;
-use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -50,7 +49,6 @@ struct KnownFile {
 #[derive(Debug, Default)]
 pub(super) struct Files {
     directory: PathBuf,
-    mask: u64,
     /// All descriptors of the program's, in ascending order.
     numbers: Vec<RawFd>,
     open: Vec<KnownFile>,
@@ -81,15 +79,33 @@ impl Files {
                 Err(errno) => return Err(Refusal::new(format!("descriptor {number}: {errno}"))),
             }
         }
-        Ok(Files { directory, mask: mask(), numbers, open })
+        Ok(Files { directory, numbers, open })
     }
 
-    /// Writes them down as they are now, when all threads are stopped. Allocates nothing.
+    /// Writes them down as they are now, when all threads are stopped. Allocates nothing. If this thread was
+    /// the only one all the time, `is_alone`, they are as they were.
     pub(super) fn write(
         &self,
         writer: &mut Writer,
         is_ours: &dyn Fn(RawFd) -> bool,
+        is_alone: bool,
     ) -> Result<(), SaveError> {
+        if !is_alone {
+            self.check_numbers(is_ours)?;
+        }
+        writer.bytes(self.directory.as_os_str().as_bytes())?;
+        writer.number(mask())?;
+        writer.number(self.open.len() as u64)?;
+        for known in &self.open {
+            let now = if is_alone { Ok(known.open) } else { known.now() };
+            writer.record(&now.map_err(|_| SaveError::FilesChange)?)?;
+            writer.bytes(known.path.as_os_str().as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the program has opened no file, and closed none, since these were looked at.
+    fn check_numbers(&self, is_ours: &dyn Fn(RawFd) -> bool) -> Result<(), SaveError> {
         let (mut seen, mut any_new) = (0, false);
         each_descriptor(&mut |number| {
             let Ok(number) = RawFd::try_from(number) else { return };
@@ -100,13 +116,6 @@ impl Files {
         })?;
         if any_new || seen != self.numbers.len() {
             return Err(SaveError::FilesChange);
-        }
-        writer.bytes(self.directory.as_os_str().as_bytes())?;
-        writer.number(self.mask)?;
-        writer.number(self.open.len() as u64)?;
-        for known in &self.open {
-            writer.record(&known.now().map_err(|_| SaveError::FilesChange)?)?;
-            writer.bytes(known.path.as_os_str().as_bytes())?;
         }
         Ok(())
     }
@@ -208,19 +217,19 @@ fn is_inherited(number: RawFd, is: &FileStat) -> bool {
     inherited().contains(&Inherited::new(number, is))
 }
 
-/// Numbers of the descriptors of this process, and that of the one by which they were read, which is closed.
+/// Numbers of the descriptors of this process.
 fn numbers() -> Result<Vec<RawFd>, Refusal> {
-    let failed = |e: std::io::Error| Refusal::new(format!("/proc/self/fd cannot be read: {e}"));
-    let list = std::fs::read_dir("/proc/self/fd").map_err(failed)?;
-    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.map(|entry| entry.file_name());
-    let names: Vec<_> = list.map(name).collect::<Result<_, _>>().map_err(failed)?;
-    Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+    let mut numbers = Vec::new();
+    each_descriptor(&mut |number| numbers.extend(RawFd::try_from(number)))
+        .map_err(|e| Refusal::new(format!("/proc/self/fd cannot be read: {e}")))?;
+    Ok(numbers)
 }
 
 /// What is saved of a descriptor, after those `before` it; `None` for a pipe or the like that the process was
 /// given, and will be given again.
 fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<Option<KnownFile>, Refusal> {
     let number = fd.as_raw_fd();
+    let failed = |errno: Errno| Refusal::new(format!("descriptor {number}: {errno}"));
     let kind = SFlag::from_bits_truncate(is.st_mode) & SFlag::S_IFMT;
     let path = std::fs::read_link(format!("/proc/self/fd/{number}"));
     let path = path.map_err(|e| Refusal::new(format!("descriptor {number} has no name: {e}")))?;
@@ -238,11 +247,13 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<O
     }
     if let Some(stream) = stream_like(number, is) {
         let like = word(stream.into());
-        let (number, path) = (word(number.into()), PathBuf::new());
+        let (own, path) = (word(number.into()), PathBuf::new());
         let (flags, closes_on_exec, inode, position, len, cut) = (0, 0, 0, 0, 0, 0);
-        let open = OpenFile { number, flags, closes_on_exec, inode, position, len, cut, like };
+        let open = OpenFile { number: own, flags, closes_on_exec, inode, position, len, cut, like };
         let (device, inode, has_place) = (is.st_dev, is.st_ino, false);
-        return Ok(Some(KnownFile { open, path, device, inode, has_place }));
+        let known = KnownFile { open, path, device, inode, has_place };
+        let open = known.now().map_err(failed)?;
+        return Ok(Some(KnownFile { open, ..known }));
     }
     if let Some(what) = what {
         let hint = if number == 0 { "; start the job with `< /dev/null`" } else { "" };
@@ -255,7 +266,6 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<O
             path.display()
         )));
     }
-    let failed = |errno: Errno| Refusal::new(format!("descriptor {number}: {errno}"));
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).map_err(failed)?);
     let is_file = kind == SFlag::S_IFREG;
     let has_place = is_file || kind == SFlag::S_IFDIR;
@@ -406,14 +416,11 @@ fn put(opened: OwnedFd, number: RawFd, file: &OpenFile) -> nix::Result<()> {
     Errno::result(unsafe { libc::dup3(opened.as_raw_fd(), number, flags) }).map(drop)
 }
 
-/// The mask for files that are created.
+/// The mask for files that are created. It is another one for a moment, in which all threads are stopped.
 fn mask() -> u64 {
-    // The line is the second one.
-    let mut status = [0; 256];
-    let read = std::fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut status));
-    let text = String::from_utf8_lossy(&status[..read.unwrap_or(0)]);
-    let line = text.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|digits| u64::from_str_radix(digits.trim(), 8).ok()).unwrap_or(0o22)
+    let mask = nix::sys::stat::umask(Mode::from_bits_truncate(0o77));
+    nix::sys::stat::umask(mask);
+    mask.bits().into()
 }
 
 #[cfg(test)]

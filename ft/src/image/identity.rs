@@ -4,7 +4,7 @@
 
 use super::Refusal;
 use super::description::{NoRoom, Reader, Record, Writer};
-use super::maps;
+use super::maps::{self, Mapping};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -43,16 +43,21 @@ static IDENTITY: Mutex<Option<Arc<Identity>>> = Mutex::new(None);
 
 impl Identity {
     /// That of this process, with the files that it has mapped when this is asked for the first time:
-    /// program, libraries; and with libraries that it has loaded since, as they were when they were seen
-    /// first.
+    /// program, libraries; and with those that were [learnt](Self::learn) since.
     pub(super) fn of_this_process() -> Result<Arc<Identity>, Refusal> {
+        let known = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known.map_or_else(Identity::learn, Ok)
+    }
+
+    /// As [`of_this_process`](Self::of_this_process), with libraries that it has loaded since then, as they
+    /// are now.
+    pub(super) fn learn() -> Result<Arc<Identity>, Refusal> {
         let mut known = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = known.is_none();
         let own = known
             .get_or_insert_with(|| Arc::new(Identity { processor: processor(), files: BTreeMap::new() }));
-        let text = maps::read()?;
-        let names = maps::parse(text).filter(|m| m.has_file() && !m.is_shared && !m.is_removed());
-        for mapping in names.filter(|mapping| is_first || mapping.protection & 4 != 0) {
+        let named = maps::read()?.iter().filter(|mapping| has_name(mapping));
+        for mapping in named.filter(|mapping| is_first || is_code(mapping)) {
             let path = Path::new(OsStr::from_bytes(mapping.name));
             if !own.files.contains_key(path)
                 && let Ok(is) = path.metadata()
@@ -61,6 +66,12 @@ impl Identity {
             }
         }
         Ok(Arc::clone(own))
+    }
+
+    /// Whether it has the files of all code among these mappings. Allocates nothing.
+    pub(super) fn has_code_of(&self, mappings: &[Mapping<'_>]) -> bool {
+        let mut code = mappings.iter().filter(|mapping| has_name(mapping) && is_code(mapping));
+        code.all(|mapping| self.files.contains_key(Path::new(OsStr::from_bytes(mapping.name))))
     }
 
     pub(super) fn write(&self, writer: &mut Writer) -> Result<(), NoRoom> {
@@ -90,6 +101,14 @@ impl Identity {
         }
         Ok(())
     }
+}
+
+fn has_name(mapping: &Mapping<'_>) -> bool {
+    mapping.has_file() && !mapping.is_shared && !mapping.is_removed()
+}
+
+fn is_code(mapping: &Mapping<'_>) -> bool {
+    mapping.protection & 4 != 0
 }
 
 /// A sum over what this processor can do, as programs and the C library ask for it.

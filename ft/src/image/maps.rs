@@ -53,11 +53,29 @@ impl Mapping<'_> {
     }
 }
 
-/// Reads the list of mappings into scratch memory.
+/// Reads the list of mappings into scratch memory, where it stays until the next time.
 ///
 /// # Errors
 /// It cannot be read, or has no room there.
-pub(super) fn read() -> Result<&'static [u8], SyscallFailure> {
+pub(super) fn read() -> Result<&'static [Mapping<'static>], SyscallFailure> {
+    let (at, room) = area::part(area::MAPPINGS);
+    let list: *mut Mapping<'_> = at.cast();
+    let most = room / size_of::<Mapping<'_>>();
+    let mut count = 0;
+    for mapping in parse(read_text()?) {
+        if count == most {
+            return Err(SyscallFailure(libc::E2BIG));
+        }
+        // SAFETY: there is room for `most` of them in the scratch memory.
+        unsafe { list.wrapping_add(count).write(mapping) };
+        count += 1;
+    }
+    // SAFETY: so many were written. Nobody writes them before the next `read`, and there is one thread that
+    // takes images, or comes back from one.
+    Ok(unsafe { std::slice::from_raw_parts(list, count) })
+}
+
+fn read_text() -> Result<&'static [u8], SyscallFailure> {
     let (at, room) = area::part(area::MAPS);
     let path = c"/proc/self/maps".as_ptr().expose_provenance();
     let open = [kernel::bits(libc::AT_FDCWD), path, kernel::bits(libc::O_RDONLY | libc::O_CLOEXEC), 0, 0, 0];
@@ -78,13 +96,12 @@ pub(super) fn read() -> Result<&'static [u8], SyscallFailure> {
     };
     // SAFETY: the descriptor was opened above.
     let _ = unsafe { kernel::call(libc::SYS_close, [file, 0, 0, 0, 0, 0]) };
-    // SAFETY: so many bytes were read; nobody writes them before the next `read`, and there is one thread
-    // that takes images, or comes back from one.
+    // SAFETY: so many bytes were read; nobody writes them before the next `read`, as above.
     result.map(|()| unsafe { std::slice::from_raw_parts(at, len) })
 }
 
 /// The mappings that a list tells of.
-pub(super) fn parse(text: &[u8]) -> impl Iterator<Item = Mapping<'_>> + Clone {
+pub(super) fn parse(text: &[u8]) -> impl Iterator<Item = Mapping<'_>> {
     text.split(|byte| *byte == b'\n').filter_map(mapping)
 }
 

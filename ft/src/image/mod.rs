@@ -44,9 +44,9 @@ use files::Files;
 use identity::Identity;
 use std::ffi::c_void;
 use std::fmt;
-use std::ops::Range;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
+use thread::Quiet;
 
 /// Why no image can be taken of a process, or why one cannot be gone on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +100,6 @@ pub enum Took {
 pub struct Own<'a> {
     /// Which descriptors are the runtime's.
     pub descriptors: &'a dyn Fn(RawFd) -> bool,
-    /// Private memory whose contents nobody needs: it comes back as zeros. Page by page, in ascending order.
-    pub needless: &'a [Range<usize>],
     /// How the names of the runtime's shared mappings begin.
     pub shared: &'a str,
 }
@@ -109,11 +107,19 @@ pub struct Own<'a> {
 /// What an image needs that is found out before threads are stopped, and may allocate.
 #[derive(Debug)]
 pub struct PreparedImage {
+    /// A handler of the program's that ran while files are noted, or pages saved, would leave some before it,
+    /// and some after.
+    quiet: Quiet,
+    /// Whether the program has no thread but this one; then nobody else changes what is found out here.
+    is_alone: bool,
     identity: Arc<Identity>,
+    /// Whether it was just now looked for files of code that the identity has not.
+    is_learnt: bool,
     files: Files,
 }
 
-/// Looks at what a process has that images cannot carry, and notes the rest.
+/// Looks at what a process has that images cannot carry, and notes the rest. Until the value is dropped, this
+/// thread takes no signals.
 ///
 /// # Errors
 /// The program has something that an image cannot carry.
@@ -121,7 +127,10 @@ pub fn prepare(own: &Own<'_>) -> Result<PreparedImage, Refusal> {
     area::have_scratch()?;
     save::refuse_what_cannot_be_saved()?;
     Ok(PreparedImage {
+        quiet: Quiet::now()?,
+        is_alone: !threads::has_others()?,
         identity: Identity::of_this_process()?,
+        is_learnt: false,
         files: Files::of_this_process(own.descriptors)?,
     })
 }
@@ -142,7 +151,7 @@ pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
 
 /// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared
 /// memory may follow. Returns twice: here, and in each process that comes back from it. Calls `stopped`,
-/// here, when all threads are stopped, and nothing is saved yet.
+/// here, when all threads are stopped, and nothing is saved yet; twice if the program has loaded a library.
 ///
 /// # Errors
 /// Something cannot be saved; then the epoch cannot be staged.
@@ -152,26 +161,29 @@ pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
 /// After [`Took::CameBack`] nothing is used, or dropped, that holds a descriptor or a shared mapping. A
 /// stopped thread may have any lock: `stopped` allocates nothing, and waits for no lock.
 pub unsafe fn capture(
-    prepared: &PreparedImage,
+    mut prepared: PreparedImage,
     own: &Own<'_>,
     tracking: &Tracking,
     staged: &mut Staged<'_>,
     stopped: &mut dyn FnMut(),
 ) -> Result<Took, Refusal> {
-    let mut save = save::Save::new(prepared, own, tracking, staged)?;
-    stopped();
-    let (context, with) = (save.context(), (&raw mut save).cast::<c_void>());
-    // SAFETY: `save::save` uses what it is given as what it is, and returns.
-    match unsafe { context::capture(context, save::save, with) } {
-        context::CAME_BACK => {
+    loop {
+        let mut save = save::Save::new(&prepared, own, tracking, staged)?;
+        stopped();
+        let (context, with) = (save.context(), (&raw mut save).cast::<c_void>());
+        // SAFETY: `save::save` uses what it is given as what it is, and returns.
+        if unsafe { context::capture(context, save::save, with) } == context::CAME_BACK {
             // The others have gone on from where they were.
             std::mem::forget(save);
-            Ok(Took::CameBack)
+            return Ok(Took::CameBack);
         }
-        _ => {
-            let result = save.outcome();
-            drop(save);
-            save::told(result).map(|()| Took::Image)
+        let result = save.outcome();
+        drop(save);
+        if matches!(result, Err(save::SaveError::NewCode)) {
+            // It has loaded a library since the last time. Nothing of it is in the epoch yet.
+            (prepared.identity, prepared.is_learnt) = (Identity::learn()?, true);
+            continue;
         }
+        return save::told(result).map(|()| Took::Image);
     }
 }

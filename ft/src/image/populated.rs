@@ -17,6 +17,30 @@ const FILE: u64 = 1 << 61;
 const SWAPPED: u64 = 1 << 62;
 const PRESENT: u64 = 1 << 63;
 
+/// What is asked for the pages of a range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    /// Which have bytes of their own.
+    Present,
+    /// Nothing, but whether the kernel remembers writes of them.
+    IsWatched,
+    /// Which have bytes of their own, and were they written since this was asked last?
+    PresentAndWritten,
+}
+
+impl Ask {
+    /// The call's flags; categories that a page must not have; of which it must have one; that are told.
+    fn masks(self) -> (u64, u64, u64, u64) {
+        let present = IS_PRESENT | IS_SWAPPED;
+        match self {
+            Ask::Present => (0, IS_FILE | IS_ZERO_PAGE, present, present),
+            Ask::IsWatched => (CHECK_WPASYNC, 0, 0, IS_WRITTEN),
+            // What is tracked has no file, and then the kernel need not look at the page itself.
+            Ask::PresentAndWritten => (WP_MATCHING | CHECK_WPASYNC, IS_ZERO_PAGE, present, IS_WRITTEN),
+        }
+    }
+}
+
 /// The page map of this process.
 pub(super) struct PageMap {
     file: usize,
@@ -32,7 +56,7 @@ impl PageMap {
         let file =
             unsafe { kernel::call(libc::SYS_openat, [kernel::bits(libc::AT_FDCWD), path, flags, 0, 0, 0]) }?;
         let mut map = PageMap { file, scans: true };
-        map.scans = map.scan(&(0..0), 0).is_ok();
+        map.scans = map.scan(&(0..0), Ask::Present).is_ok();
         Ok(map)
     }
 
@@ -44,7 +68,8 @@ impl PageMap {
     ) -> Result<(), E> {
         let mut left = range;
         while left.start < left.end {
-            let (count, walked) = if self.scans { self.scan(&left, 0)? } else { self.read(&left)? };
+            let (count, walked) =
+                if self.scans { self.scan(&left, Ask::Present)? } else { self.read(&left)? };
             for run in runs_found(count) {
                 found(run.start as usize..run.end as usize)?;
             }
@@ -55,7 +80,7 @@ impl PageMap {
 
     /// Whether the kernel remembers which pages of a range were written.
     pub(super) fn remembers(&self, range: &Range<usize>) -> bool {
-        self.scans && self.scan(&(range.start..range.start + PAGE), CHECK_WPASYNC).is_ok()
+        self.scans && self.scan(&(range.start..range.start + PAGE), Ask::IsWatched).is_ok()
     }
 
     /// As [`runs`](Self::runs) of a range of which it does: with whether the pages were written since the
@@ -67,7 +92,7 @@ impl PageMap {
     ) -> Result<(), E> {
         let mut left = range;
         while left.start < left.end {
-            let (count, walked) = self.scan(&left, WP_MATCHING | CHECK_WPASYNC)?;
+            let (count, walked) = self.scan(&left, Ask::PresentAndWritten)?;
             for run in runs_found(count) {
                 found(run.start as usize..run.end as usize, run.categories & IS_WRITTEN != 0)?;
             }
@@ -77,10 +102,11 @@ impl PageMap {
     }
 
     /// One call: how many runs it found, and how far it came.
-    fn scan(&self, range: &Range<usize>, flags: u64) -> Result<(usize, usize), SyscallFailure> {
+    fn scan(&self, range: &Range<usize>, ask: Ask) -> Result<(usize, usize), SyscallFailure> {
         let (at, room) = area::part(area::RUNS);
-        // What is tracked has no file, and then the kernel need not look at the page itself.
-        let no_pages_of = if flags & CHECK_WPASYNC == 0 { IS_FILE | IS_ZERO_PAGE } else { IS_ZERO_PAGE };
+        // The kernel takes memory for as many runs as there could be.
+        let most = (room / size_of::<PageRegion>()).min(range.len() / PAGE).max(1);
+        let (flags, inverted, anyof, told) = ask.masks();
         let mut arg = ScanArg {
             size: size_of::<ScanArg>() as u64,
             flags,
@@ -88,12 +114,12 @@ impl PageMap {
             end: range.end as u64,
             walk_end: 0,
             vec: at.expose_provenance() as u64,
-            vec_len: (room / size_of::<PageRegion>()) as u64,
+            vec_len: most as u64,
             max_pages: 0,
-            category_inverted: no_pages_of,
-            category_mask: no_pages_of,
-            category_anyof_mask: IS_PRESENT | IS_SWAPPED,
-            return_mask: if flags == 0 { IS_PRESENT | IS_SWAPPED } else { IS_WRITTEN },
+            category_inverted: inverted,
+            category_mask: inverted,
+            category_anyof_mask: anyof,
+            return_mask: told,
         };
         let what = [self.file, PAGEMAP_SCAN as usize, (&raw mut arg).expose_provenance(), 0, 0, 0];
         // SAFETY: the kernel writes into the structure, and at most `vec_len` runs into the scratch memory.

@@ -15,6 +15,7 @@ use crate::store::{Entry, Pages, RankStore, vars};
 use crate::{Base, Epoch, Incarnation, Moment};
 use nix::fcntl::{FcntlArg, fcntl};
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -218,9 +219,9 @@ const HEAP: &[u8] = b"[heap]";
 fn become_it(pages: &Pages<'_>, ours: RawFd) -> Result<std::convert::Infallible, Refusal> {
     let saved = read(pages.description)?;
     let private = pages.entries.partition_point(|entry| entry.key.address().is_some());
-    let text = maps::read()?;
-    let present: Vec<Mapping<'_>> = maps::parse(text).filter(|mapping| !mapping.is_apart()).collect();
-    check_kernels(text, &saved.mappings)?;
+    let present = maps::read()?;
+    check_kernels(present, &saved.mappings)?;
+    let present: Vec<_> = present.iter().copied().filter(|mapping| !mapping.is_apart()).collect();
     let mut planner = Planner::new();
     let plan = MappingPlan { saved: &saved, present: &present, private: &pages.entries[..private] };
     let before = plan.write(&mut planner)?;
@@ -234,10 +235,11 @@ fn become_it(pages: &Pages<'_>, ours: RawFd) -> Result<std::convert::Infallible,
 }
 
 /// What the kernel has put into this process must lie where it lay in the one that was saved.
-fn check_kernels(text: &[u8], saved: &[Mapping<'_>]) -> Result<(), Refusal> {
-    let kernels = |mapping: &Mapping<'_>| mapping.is_kernels();
-    let place = |mapping: Mapping<'_>| (mapping.start, mapping.end);
-    if maps::parse(text).filter(kernels).map(place).eq(saved.iter().copied().filter(kernels).map(place)) {
+fn check_kernels(present: &[Mapping<'_>], saved: &[Mapping<'_>]) -> Result<(), Refusal> {
+    fn places(all: &[Mapping<'_>]) -> impl Iterator<Item = Range<usize>> {
+        all.iter().filter(|mapping| mapping.is_kernels()).map(Mapping::range)
+    }
+    if places(present).eq(places(saved)) {
         return Ok(());
     }
     Err(Refusal::new(

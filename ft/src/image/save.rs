@@ -5,7 +5,6 @@ use super::description::{NoRoom, VERSION, Writer};
 use super::kernel::{self, SyscallFailure};
 use super::maps::{self, Mapping};
 use super::populated::PageMap;
-use super::tasks::{TaskStatus, own_number};
 use super::thread::{SIGNALS, Thread};
 use super::threads::{Stopped, stop_others};
 use super::{Own, PreparedImage, Refusal, Tracking};
@@ -26,20 +25,9 @@ pub(super) struct Save<'a, 'b> {
     staged: &'a mut Staged<'b>,
     thread: Thread,
     others: Stopped,
-    /// A handler of the program's that ran while pages are saved would leave some before it, and some after.
-    _quiet: Quiet,
     context: SavedContext,
     release: [u8; 65],
     result: Result<(), SaveError>,
-}
-
-/// That this thread takes no signals but those it took before, until it is dropped.
-struct Quiet(u64);
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        Thread::set_signals(self.0);
-    }
 }
 
 /// Why it did not go; without memory of its own.
@@ -56,6 +44,8 @@ pub(super) enum SaveError {
     RobustMutex,
     /// Other threads have opened or closed files since these were looked at.
     FilesChange,
+    /// Code is mapped of a file that its identity does not have.
+    NewCode,
 }
 
 impl From<SyscallFailure> for SaveError {
@@ -83,12 +73,11 @@ impl<'a, 'b> Save<'a, 'b> {
         tracking: &'a Tracking,
         staged: &'a mut Staged<'b>,
     ) -> Result<Save<'a, 'b>, Refusal> {
-        let thread = Thread::current()?;
-        let _quiet = Quiet(Thread::block_signals());
+        let thread = prepared.quiet.thread;
         let (context, result, release) = (SavedContext::default(), Ok(()), kernel_release());
         // From here on nothing is allocated, until the value is dropped.
-        let others = stop_others()?;
-        Ok(Save { prepared, own, tracking, staged, thread, others, _quiet, context, release, result })
+        let others = if prepared.is_alone { Stopped::none() } else { stop_others()? };
+        Ok(Save { prepared, own, tracking, staged, thread, others, context, release, result })
     }
 
     /// Where it is noted where the thread stands.
@@ -102,43 +91,46 @@ impl<'a, 'b> Save<'a, 'b> {
 
     fn all(&mut self) -> Result<(), SaveError> {
         self.thread.set_context(&self.context);
-        let text = maps::read()?;
+        let mappings = maps::read()?;
+        if !self.prepared.is_learnt && !self.prepared.identity.has_code_of(mappings) {
+            return Err(SaveError::NewCode);
+        }
         // SAFETY: the store gives room for a description, which only this writer uses.
         let mut writer = unsafe { Writer::new(self.staged.description()) };
-        let described = self.describe(&mut writer, text);
+        let described = self.describe(&mut writer, mappings);
         described.map_err(|why| self.staged.trouble().map_or(why, SaveError::Unsaved))?;
         self.staged.described(writer.len());
-        self.save_mappings(&PageMap::open()?, text)?;
+        self.save_mappings(&PageMap::open()?, mappings)?;
         self.staged.flush();
         Ok(())
     }
 
     /// Saves the pages of all private mappings. Those that lie one behind the other, and of which the kernel
     /// remembers no writes, are looked for at once, as those of libraries.
-    fn save_mappings(&mut self, pages: &PageMap, text: &[u8]) -> Result<(), SaveError> {
+    fn save_mappings(&mut self, pages: &PageMap, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
         let mut together = 0..0;
-        for mapping in maps::parse(text).filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
-            let is_plain = mapping.is_readable() && !self.tracking.is_for(&mapping);
+        for mapping in mappings.iter().filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
+            let is_plain = mapping.is_readable() && !self.tracking.is_for(mapping);
             let follows = mapping.start == together.end;
-            if is_plain && follows && self.needed(&mapping) == mapping.range() {
+            if is_plain && follows && self.needed(mapping) == mapping.range() {
                 together.end = mapping.end;
                 continue;
             }
             self.save_range(pages, std::mem::take(&mut together))?;
             if is_plain {
-                together = self.needed(&mapping);
+                together = self.needed(mapping);
             } else {
-                self.save_mapping(pages, &mapping)?;
+                self.save_mapping(pages, mapping)?;
             }
         }
         self.save_range(pages, together)
     }
 
-    fn describe(&self, writer: &mut Writer, text: &[u8]) -> Result<(), SaveError> {
+    fn describe(&self, writer: &mut Writer, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
         writer.number(VERSION)?;
         writer.bytes(&self.release)?;
         self.prepared.identity.write(writer)?;
-        self.prepared.files.write(writer, self.own.descriptors)?;
+        self.prepared.files.write(writer, self.own.descriptors, self.prepared.is_alone)?;
         writer.number(self.others.len() as u64 + 1)?;
         let first = self.others.each().position(|(_, is_leader)| is_leader);
         writer.number(first.map_or(0, |i| i as u64 + 1))?;
@@ -150,19 +142,19 @@ impl<'a, 'b> Save<'a, 'b> {
             }
             writer.record(&thread)?;
         }
-        writer.number(TaskStatus::of(own_number()).map_or(0, |status| status.pending()))?;
+        writer.number(pending_signals())?;
         writer.number(barriers())?;
         let mut actions = [0u8; MOST_SIGNALS * ACTION];
         read_actions(&mut actions)?;
         writer.bytes(&actions)?;
         // SAFETY: the call tells where the heap ends.
         writer.number(unsafe { kernel::call(libc::SYS_brk, [0; 6]) }? as u64)?;
-        for mapping in maps::parse(text) {
+        for mapping in mappings {
             if mapping.is_apart() && !mapping.is_kernels() {
                 continue;
             }
             if mapping.is_shared {
-                if self.is_ours(&mapping) {
+                if self.is_ours(mapping) {
                     continue;
                 }
                 let is_written = mapping.protection & 2 != 0;
@@ -172,7 +164,7 @@ impl<'a, 'b> Save<'a, 'b> {
             } else if mapping.is_removed() {
                 return Err(SaveError::Removed(mapping.start));
             }
-            write_mapping(writer, &mapping)?;
+            write_mapping(writer, mapping)?;
         }
         Ok(writer.number(0)?)
     }
@@ -202,14 +194,19 @@ impl<'a, 'b> Save<'a, 'b> {
         mapping: &Mapping<'_>,
         trusted: bool,
     ) -> Result<(), SaveError> {
-        let (staged, needless) = (&mut *self.staged, self.own.needless);
-        pages.written(mapping.range(), |run, was_written| {
-            for page in without(run, needless) {
-                let (key, bytes) = (Key::private(page), std::ptr::with_exposed_provenance(page));
-                if was_written || !trusted || !staged.keep(key) {
-                    // SAFETY: the page is mapped and readable.
-                    unsafe { staged.page(key, bytes) }?;
+        let staged = &mut *self.staged;
+        pages.written(mapping.range(), |mut run, was_written| {
+            while !run.is_empty() {
+                if trusted && !was_written {
+                    run.start += staged.keep(Key::private(run.start), run.len() / PAGE) * PAGE;
+                    if run.is_empty() {
+                        break;
+                    }
                 }
+                let bytes = std::ptr::with_exposed_provenance(run.start);
+                // SAFETY: the page is mapped and readable.
+                unsafe { staged.page(Key::private(run.start), bytes) }?;
+                run.start += PAGE;
             }
             Ok(())
         })
@@ -245,9 +242,9 @@ impl<'a, 'b> Save<'a, 'b> {
     }
 
     fn save_range(&mut self, pages: &PageMap, range: Range<usize>) -> Result<(), SaveError> {
-        let (staged, needless) = (&mut *self.staged, self.own.needless);
+        let staged = &mut *self.staged;
         pages.runs(range, |run| {
-            for page in without(run, needless) {
+            for page in run.step_by(PAGE) {
                 let bytes = std::ptr::with_exposed_provenance(page);
                 // SAFETY: the page is mapped and readable.
                 unsafe { staged.page(Key::private(page), bytes) }?;
@@ -255,19 +252,6 @@ impl<'a, 'b> Save<'a, 'b> {
             Ok(())
         })
     }
-}
-
-/// The pages of a run that are needed.
-fn without(run: Range<usize>, needless: &[Range<usize>]) -> impl Iterator<Item = usize> {
-    let mut next = run.start;
-    std::iter::from_fn(move || {
-        while let Some(skip) = needless.iter().find(|skip| skip.contains(&next)) {
-            next = skip.end;
-        }
-        let page = next;
-        next += PAGE;
-        (page < run.end).then_some(page)
-    })
 }
 
 /// How it went, in words.
@@ -279,7 +263,7 @@ pub(super) fn told(result: Result<(), SaveError>) -> Result<(), Refusal> {
                     "a thread of it has a robust mutex, which would not know it when it comes back".to_owned(),
                 );
             }
-            SaveError::FilesChange => {
+            SaveError::FilesChange | SaveError::NewCode => {
                 return Refusal::passing(
                     "a thread of it opens or closes files at each checkpoint".to_owned(),
                 );
@@ -299,8 +283,8 @@ pub(super) fn told(result: Result<(), SaveError>) -> Result<(), Refusal> {
 
 /// The name of the file that is mapped there, for people.
 fn name_of_mapping(at: usize) -> String {
-    let text = maps::read().unwrap_or_default();
-    let mapping = maps::parse(text).find(|mapping| mapping.start == at);
+    let mappings = maps::read().unwrap_or_default();
+    let mapping = mappings.iter().find(|mapping| mapping.start == at);
     let name = mapping.map(|mapping| mapping.name).unwrap_or_default();
     String::from_utf8_lossy(name.strip_suffix(maps::REMOVED).unwrap_or(name)).into_owned()
 }
@@ -320,6 +304,15 @@ fn write_mapping(writer: &mut Writer, mapping: &Mapping<'_>) -> Result<(), NoRoo
     writer.number(mapping.inode)?;
     writer.bytes(mapping.device)?;
     writer.bytes(mapping.name)
+}
+
+/// Signals that wait: all, since this thread takes none now.
+fn pending_signals() -> u64 {
+    let mut pending = 0u64;
+    let at = (&raw mut pending).expose_provenance();
+    // SAFETY: the kernel writes a set of this size.
+    let _ = unsafe { kernel::raw(libc::SYS_rt_sigpending, [at, SIGNALS, 0, 0, 0, 0]) };
+    pending
 }
 
 /// The kinds of `membarrier` that this process has registered for (Linux 6.3); where nobody knows, the one

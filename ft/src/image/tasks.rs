@@ -138,11 +138,6 @@ impl TaskStatus {
         self.signals(b"SigBlk:").is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
     }
 
-    /// Signals that wait until the thread, or any thread of the process, does not block them.
-    pub(super) fn pending(&self) -> u64 {
-        self.signals(b"SigPnd:").unwrap_or(0) | self.signals(b"ShdPnd:").unwrap_or(0)
-    }
-
     fn signals(&self, word: &[u8]) -> Option<u64> {
         let digit =
             |mask: u64, byte: &u8| char::from(*byte).to_digit(16).map(|bits| mask << 4 | u64::from(bits));

@@ -149,6 +149,26 @@ impl Thread {
     }
 }
 
+/// That this thread takes no signals, until it is dropped; and the thread as it was before.
+#[derive(Debug)]
+pub(super) struct Quiet {
+    pub(super) thread: Thread,
+}
+
+impl Quiet {
+    pub(super) fn now() -> Result<Quiet, SyscallFailure> {
+        let thread = Thread::current()?;
+        Thread::block_signals();
+        Ok(Quiet { thread })
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        Thread::set_signals(self.thread.mask);
+    }
+}
+
 /// Where a thread goes on that took the image.
 #[inline(always)]
 pub(super) fn context_of(at: *const Thread) -> *const SavedContext {
@@ -202,4 +222,31 @@ fn rseq_offset() -> [i64; 2] {
     let size = unsafe { size.cast::<u32>().read() };
     // The kernel wants the length that it was registered with: 32 bytes, whatever part of them is in use.
     if size == 0 { [0; 2] } else { [offset as i64, i64::from(size.max(32))] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::{SigHandler, Signal, raise, signal};
+    use std::sync::atomic::AtomicU32;
+
+    static CAUGHT: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn catch(_: i32) {
+        CAUGHT.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_thread_that_is_quiet_takes_a_signal_afterwards() {
+        // SAFETY: the handler adds to an atomic number.
+        unsafe { signal(Signal::SIGUSR1, SigHandler::Handler(catch)) }.unwrap();
+        let before = Thread::current().unwrap().mask;
+        let quiet = Quiet::now().unwrap();
+        assert_eq!(quiet.thread.mask, before, "an image has the mask that the program has set");
+        raise(Signal::SIGUSR1).unwrap();
+        assert_eq!(CAUGHT.load(Ordering::Relaxed), 0);
+        drop(quiet);
+        assert_eq!(CAUGHT.load(Ordering::Relaxed), 1);
+        assert_eq!(Thread::current().unwrap().mask, before);
+    }
 }

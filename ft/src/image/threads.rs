@@ -78,6 +78,11 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
+    /// There are none.
+    pub(super) fn none() -> Stopped {
+        Stopped { any: false }
+    }
+
     /// The stopped threads, and which of them is the process's first.
     pub(super) fn each(&self) -> impl Iterator<Item = (Thread, bool)> {
         let leader = std::process::id();
@@ -161,7 +166,7 @@ pub(super) fn stop_others() -> Result<Stopped, Refusal> {
     // SAFETY: no thread is stopped, so nobody else uses the table.
     unsafe { (*table()).count.store(0, Ordering::Relaxed) };
     if !has_others()? {
-        return Ok(Stopped { any: false });
+        return Ok(Stopped::none());
     }
     note_ranges()?;
     let begun = now();
@@ -209,7 +214,7 @@ fn deaf_thread() -> Option<TaskStatus> {
 }
 
 /// Whether the program has another thread than this one.
-fn has_others() -> Result<bool, SyscallFailure> {
+pub(super) fn has_others() -> Result<bool, SyscallFailure> {
     let (me, mut any) = (own_number(), false);
     each_thread(&mut |tid| any |= tid != me && !is_of_the_runtime(tid))?;
     Ok(any)
@@ -284,7 +289,7 @@ fn place_of(tid: u32) -> Option<usize> {
 fn note_ranges() -> Result<(), SyscallFailure> {
     let mut count = 0;
     let mut ranges = [const { 0..0 }; MOST_RANGES];
-    for mapping in maps::parse(maps::read()?) {
+    for mapping in maps::read()? {
         let name = mapping.name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let is_linker = [&b"ld-"[..], b"ld.so"].iter().any(|start| name.starts_with(start));
         if is_linker && mapping.protection & 4 != 0 && count < MOST_RANGES {

@@ -41,6 +41,11 @@ impl Key {
         (self.0 < SHARED).then(|| usize::try_from(self.0).ok()?.checked_mul(PAGE)).flatten()
     }
 
+    /// That of the page so many pages on, in the same memory.
+    pub(super) fn plus(self, pages: usize) -> Key {
+        Key(self.0 + pages as u64)
+    }
+
     /// Whether it is of the page behind that of another one, in the same memory.
     pub fn follows(self, other: Key) -> bool {
         other.0.checked_add(1) == Some(self.0)

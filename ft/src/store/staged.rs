@@ -27,6 +27,8 @@ pub struct Staged<'a> {
     pub(super) store: &'a mut RankStore,
     slots: Slots<'a>,
     epoch: Epoch,
+    /// Where its first line goes.
+    entries: *mut Entry,
     /// Entries of the epoch before.
     known: &'a [Entry],
     /// The first of them whose key is not below those that were asked for.
@@ -89,11 +91,13 @@ impl<'a> Staged<'a> {
         let used = u32::try_from(slots.used_words() * 64).unwrap_or(u32::MAX);
         let unused = if is_limited { u32::MAX } else { used };
         let batch = SlotBatch { slot: 0, pages: 0, bytes: ptr::null() };
+        let entries = store.entries_at(epoch);
         let (next_known, count, described, copied, room, trouble) = (0, 0, 0, 0, 0, None);
         Staged {
             store,
             slots,
             epoch,
+            entries,
             known,
             next_known,
             count,
@@ -221,6 +225,7 @@ impl<'a> Staged<'a> {
     ///
     /// # Panics
     /// In builds that check it, if the page has a line already: an image would have two opinions of it.
+    #[inline]
     fn enter(&mut self, entry: Entry) {
         let end = DESCRIPTION + (self.count + 1) * ENTRY;
         if self.store.is_durable() && end > self.room {
@@ -231,7 +236,7 @@ impl<'a> Staged<'a> {
             }
             self.room = from + ROOM;
         }
-        let at = self.store.entries_at(self.epoch).wrapping_add(usize::try_from(self.count).unwrap_or(0));
+        let at = self.entries.wrapping_add(usize::try_from(self.count).unwrap_or(0));
         // SAFETY: the entry before was written, if there is one.
         debug_assert!(self.count == 0 || unsafe { at.wrapping_sub(1).read() }.key < entry.key, "{entry:?}");
         // SAFETY: there are as many places for entries as slots, each entry has a slot of its own, and
@@ -240,25 +245,26 @@ impl<'a> Staged<'a> {
         self.count += 1;
     }
 
-    /// Saves a page of which it is known that the epoch before has its bytes. `false` if that has no such
-    /// page.
-    pub fn keep(&mut self, key: Key) -> bool {
-        let Some(entry) = self.known(key).filter(|entry| self.slots.keep(entry.slot).is_ok()) else {
-            return false;
-        };
-        self.enter(entry);
-        true
+    /// Saves pages of which it is known that the epoch before has their bytes: so many, from this one on.
+    /// Returns how many it did before one that the epoch before has not.
+    pub fn keep(&mut self, first: Key, pages: usize) -> usize {
+        let mut kept = 0;
+        while kept < pages
+            && let Some(entry) = self.known(first.plus(kept))
+            && self.slots.keep(entry.slot).is_ok()
+        {
+            self.enter(entry);
+            kept += 1;
+        }
+        kept
     }
 
     /// What the epoch before has of a page.
     fn known(&mut self, key: Key) -> Option<Entry> {
-        while let Some(entry) = self.known.get(self.next_known) {
-            if entry.key >= key {
-                return (entry.key == key).then_some(*entry);
-            }
+        while self.known.get(self.next_known).is_some_and(|entry| entry.key < key) {
             self.next_known += 1;
         }
-        None
+        self.known.get(self.next_known).filter(|entry| entry.key == key).copied()
     }
 
     /// What was written, for [`RankStore::wrote`].
@@ -278,7 +284,7 @@ impl<'a> Staged<'a> {
         // SAFETY: description and entries lie in the mapping, and nobody writes them now.
         let description = unsafe { std::slice::from_raw_parts(self.store.at::<u8>(index), described) };
         // SAFETY: as above.
-        let entries = unsafe { std::slice::from_raw_parts(self.store.entries_at(self.epoch), count) };
+        let entries = unsafe { std::slice::from_raw_parts(self.entries, count) };
         Ok(UnmarkedEpoch { described: self.described, entries: self.count, sum: sum(description, entries) })
     }
 }
@@ -287,7 +293,7 @@ impl Staged<'_> {
     /// Gives entries of new pages their sums: of what is in the store, since a page may have changed while it
     /// waited to be copied (one that has the end of this thread's stack).
     fn sum_up(&mut self) {
-        let first = self.store.entries_at(self.epoch);
+        let first = self.entries;
         for i in 0..usize::try_from(self.count).unwrap_or(0) {
             let at = first.wrapping_add(i);
             // SAFETY: an entry that was written before.

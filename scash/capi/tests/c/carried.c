@@ -2,6 +2,7 @@
    prints what it would print if nobody was killed, and so do its files say. */
 #define _GNU_SOURCE
 #include "check.h"
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -273,6 +274,22 @@ static void a_limit_of_files(void)
     free(memory);
 }
 
+/* Code that is not there yet when the first checkpoints are taken. */
+static void a_late_library(void)
+{
+    char name[sizeof path + 16];
+    int (*answer)(void);
+    void *library;
+
+    rounds();
+    snprintf(name, sizeof name, "%.*s/late.so", (int)(strrchr(path, '/') - path), path);
+    library = dlopen(name, RTLD_NOW);
+    CHECK(library != NULL);
+    *(void **)&answer = dlsym(library, "answer");
+    rounds();
+    CHECK(answer() == 42);
+}
+
 static const struct {
     const char *name;
     void (*body)(void);
@@ -280,7 +297,7 @@ static const struct {
     {"records", records_of_a_thread}, {"lines", lines_of_a_thread},   {"redirected", redirected},
     {"two", two_for_one_file},        {"high", high_and_many},        {"deaf", deaf_for_a_time},
     {"named", named_like_the_library}, {"heap", protected_heap},      {"system", files_of_the_system},
-    {"pending", pending_signals},     {"limit", a_limit_of_files},
+    {"pending", pending_signals},     {"limit", a_limit_of_files},    {"late", a_late_library},
 };
 
 int main(int argc, char **argv)

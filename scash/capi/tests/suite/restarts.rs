@@ -1,11 +1,11 @@
 //! C programs whose ranks are killed: they come back, whatever they are linked with, and print and write what
 //! they would have.
 
-use crate::support::{Ended, Job, Link, Program};
+use crate::support::{Ended, Job, Link, Program, cc, resume};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// What a run has left: its output, and the files that it has written.
 type Left = (Vec<String>, BTreeMap<String, Vec<u8>>);
@@ -140,6 +140,31 @@ fn threads_protected_memory_signals_and_limits_of_a_program_come_back() {
     for what in ["named", "heap", "system", "pending", "limit"] {
         comes_back_with(what);
     }
+}
+
+#[test]
+fn a_library_that_was_loaded_late_comes_back_and_one_that_was_built_anew_is_refused() {
+    let program = Program::compile("carried", Link::Shared);
+    let directory = tempfile::tempdir().unwrap();
+    let [source, library, kept] = ["late.c", "late.so", "kept"].map(|name| directory.path().join(name));
+    std::fs::write(&source, "int answer(void) { return 42; }\n").unwrap();
+    let built = Command::new(cc()).args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(built.unwrap().success());
+    let arguments = ["late", directory.path().to_str().unwrap()];
+    let kept = kept.to_str().unwrap();
+    let options = ["--checkpoint", "every=1", "--inject", "kill rank 1 at barrier 20"];
+    let ended = program.run_with(Job::of(2), &[&["--replicas", "1"], &options[..]].concat(), &[], &arguments);
+    ended.succeeded();
+    ended.said(&["go on from barrier"]);
+    assert_eq!(ended.err.lines().count(), 1, "{ended}");
+
+    let options = [&["--checkpoint-dir", kept, "--restarts", "0"], &options[..]].concat();
+    program.run_with(Job::of(2), &options, &[], &arguments).said(&["`scash resume"]);
+    let mut file = std::fs::OpenOptions::new().append(true).open(&library).unwrap();
+    file.write_all(b"anew").unwrap();
+    let ended = resume(kept);
+    assert_ne!(ended.status, Some(0), "{ended}");
+    ended.said(&["late.so is not what it was"]);
 }
 
 /// Ranks of `post` that can come back, from an epoch after every third place for a checkpoint.

@@ -233,6 +233,12 @@ impl Program {
     }
 }
 
+/// Goes on with the job whose checkpoints are in this directory.
+pub(crate) fn resume(directory: &str) -> Ended {
+    let mut command = Command::new(&built().command);
+    run(command.args(["resume", directory]), format!("resume {directory}"))
+}
+
 /// A kind of job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {

@@ -349,7 +349,7 @@ impl Runtime {
         checkpoints: &mut Checkpoints,
         messages: &[Paused<'_>],
     ) -> Result<SaveOutcome> {
-        let own = Own { descriptors: &is_out_of_the_way, needless: &[], shared: FILES };
+        let own = Own { descriptors: &is_out_of_the_way, shared: FILES };
         let (prepared, still) = match self.prepare(&own, messages) {
             Ok(ready) => ready,
             Err(why) => return Ok(checkpoints.leave_out(self.rank, &why)),
@@ -368,7 +368,7 @@ impl Runtime {
         // and the endpoint holds still: no thread of the runtime changes anything. After a return in another
         // process all that is the kernel's is made anew.
         let took =
-            unsafe { image::capture(&prepared, &own, &checkpoints.tracking, &mut staged, &mut stopped) };
+            unsafe { image::capture(prepared, &own, &checkpoints.tracking, &mut staged, &mut stopped) };
         drop(still);
         let mut image_time = Duration::ZERO;
         let saved = match took {
