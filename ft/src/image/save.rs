@@ -110,7 +110,7 @@ impl<'a, 'b> Save<'a, 'b> {
     fn save_mappings(&mut self, pages: &PageMap, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
         let mut together = 0..0;
         for mapping in mappings.iter().filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
-            let is_plain = mapping.is_readable() && !self.tracking.is_for(mapping);
+            let is_plain = mapping.is_readable() && !self.is_watched(pages, mapping);
             let follows = mapping.start == together.end;
             if is_plain && follows && self.needed(mapping) == mapping.range() {
                 together.end = mapping.end;
@@ -124,6 +124,10 @@ impl<'a, 'b> Save<'a, 'b> {
             }
         }
         self.save_range(pages, together)
+    }
+
+    fn is_watched(&self, pages: &PageMap, mapping: &Mapping<'_>) -> bool {
+        self.tracking.is_for(mapping) && pages.can_watch(mapping)
     }
 
     fn describe(&self, writer: &mut Writer, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
@@ -180,22 +184,29 @@ impl<'a, 'b> Save<'a, 'b> {
             // is made readable again. So it is made readable for the moment.
             return self.save_hidden(pages, mapping);
         }
-        let was_tracked = pages.remembers(&mapping.range());
-        if was_tracked || (self.tracking.begin(mapping).is_ok() && pages.remembers(&mapping.range())) {
-            return self.save_written(pages, mapping, was_tracked && self.tracking.is_trusted());
-        }
-        self.save_range(pages, self.needed(mapping))
+        let is_known = self.save_watched(pages, mapping, self.tracking.is_trusted())?
+            || self.tracking.begin(mapping).is_ok() && self.save_watched(pages, mapping, false)?;
+        if is_known { Ok(()) } else { self.save_range(pages, self.needed(mapping)) }
     }
 
-    /// Saves a mapping of which the kernel remembers what was written; it is believed if it is `trusted`.
-    fn save_written(
+    /// Saves a mapping if the kernel remembers what of it was written, and returns whether it does. It is
+    /// believed if it is `trusted`.
+    fn save_watched(
         &mut self,
         pages: &PageMap,
         mapping: &Mapping<'_>,
         trusted: bool,
-    ) -> Result<(), SaveError> {
-        let staged = &mut *self.staged;
-        pages.written(mapping.range(), |mut run, was_written| {
+    ) -> Result<bool, SaveError> {
+        let (staged, range) = (&mut *self.staged, mapping.range());
+        if mapping.has_file() && !staged.knows_any(Key::private(range.start)..Key::private(range.end)) {
+            // Code, say: it has had no page of its own, so none can have gone.
+            let any_written = pages.any_written(&range)?;
+            if any_written == Some(true) || any_written.is_some() && !trusted {
+                self.save_range(pages, range)?;
+            }
+            return Ok(any_written.is_some());
+        }
+        pages.written(mapping, |mut run, was_written| {
             while !run.is_empty() {
                 if trusted && !was_written {
                     run.start += staged.keep(Key::private(run.start), run.len() / PAGE) * PAGE;

@@ -16,8 +16,9 @@ const UFFDIO_API: usize = 0xC018_AA3F;
 const UFFDIO_REGISTER: usize = 0xC020_AA00;
 const FEATURES: u64 = 1 << 0 | 1 << 13 | 1 << 15;
 const MODE_WP: u64 = 1 << 1;
-/// Mappings of fewer bytes are compared: they are not worth a system call.
-const LEAST: usize = 1 << 20;
+/// Mappings of fewer bytes are compared: they are not worth a system call, and a fault for each page that is
+/// written.
+const LEAST: usize = 1 << 17;
 
 /// `struct uffdio_api` of `linux/userfaultfd.h`.
 #[repr(C)]
@@ -70,9 +71,8 @@ impl Tracking {
 
     /// Whether the mapping is of a kind that is put under protection.
     pub(super) fn is_for(&self, mapping: &Mapping<'_>) -> bool {
-        let is_plain =
-            !mapping.has_file() && mapping.protection & 3 == 3 && !mapping.name.starts_with(b"[stack");
-        self.fd.is_some() && is_plain && mapping.range().len() >= LEAST
+        let is_stack = mapping.name.starts_with(b"[stack");
+        self.fd.is_some() && mapping.is_readable() && !is_stack && mapping.range().len() >= LEAST
     }
 
     /// From now on the kernel remembers which pages of the mapping are written, beginning with all.

@@ -274,6 +274,36 @@ static void a_limit_of_files(void)
     free(memory);
 }
 
+/* Bytes of its own in a file that is mapped to be read, as in code that is patched; some go away again. */
+static void a_patched_file(void)
+{
+    enum { PAGES = 256 };
+    int i, descriptor = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+    long sum = 0;
+    char *mapped;
+
+    CHECK(descriptor >= 0 && ftruncate(descriptor, PAGES * PAGE) == 0);
+    mapped = mmap(NULL, PAGES * PAGE, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    CHECK(mapped != MAP_FAILED && close(descriptor) == 0);
+    for (i = 0; i < PAGES / 2; i++)
+        sum += mapped[i * PAGE];
+    for (i = 0; i < ROUNDS; i++) {
+        char *page = mapped + (i * 37 + 11) % PAGES * PAGE;
+        CHECK(mprotect(page, PAGE, PROT_READ | PROT_WRITE) == 0);
+        page[i] = (char)(i + 1);
+        CHECK(mprotect(page, PAGE, PROT_READ) == 0);
+        CHECK(dsm_barrier() == 0);
+        if (i % 3 == 2)
+            CHECK(madvise(page, PAGE, MADV_DONTNEED) == 0);
+        sum += mapped[(i * 5 + 130) * PAGE];
+        CHECK(dsm_barrier() == 0);
+    }
+    CHECK(sum == 0);
+    for (i = 0; i < PAGES * PAGE; i++)
+        sum += mapped[i];
+    CHECK(sum == 1 + 2 + 4 + 5 + 7 + 8 + 10 + 11);
+}
+
 /* Code that is not there yet when the first checkpoints are taken. */
 static void a_late_library(void)
 {
@@ -298,6 +328,7 @@ static const struct {
     {"two", two_for_one_file},        {"high", high_and_many},        {"deaf", deaf_for_a_time},
     {"named", named_like_the_library}, {"heap", protected_heap},      {"system", files_of_the_system},
     {"pending", pending_signals},     {"limit", a_limit_of_files},    {"late", a_late_library},
+    {"patched", a_patched_file},
 };
 
 int main(int argc, char **argv)

@@ -81,6 +81,26 @@ fn comes_back_with(what: &str) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
+/// The same of a part with more barriers, at each of some that are killed.
+fn comes_back_late_with(what: &str) {
+    let program = Program::compile("carried", Link::Shared);
+    let directory = tempfile::tempdir().unwrap();
+    for barrier in [5, 8, 13, 16, 20] {
+        let death = format!("kill rank 1 at barrier {barrier}");
+        let options = ["--replicas", "1", "--checkpoint", "every=1", "--inject", &death];
+        let arguments = [what, directory.path().to_str().unwrap()];
+        let ended = program.run_with(Job::of(2), &options, &[], &arguments);
+        ended.succeeded();
+        ended.said(&["go on from barrier"]);
+        assert_eq!(ended.err.lines().count(), 1, "{ended}");
+    }
+}
+
+#[test]
+fn bytes_that_were_written_over_those_of_a_mapped_file_come_back_unless_they_are_gone() {
+    comes_back_late_with("patched");
+}
+
 /// What a file has in which each rank writes a line a round.
 fn a_line_a_round() -> String {
     (0..12).map(|round| format!("line {round}\n")).collect()
