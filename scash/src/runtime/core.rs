@@ -10,10 +10,10 @@ use crate::runtime::machine::{RankMachine, Tools};
 use crate::runtime::races::Search;
 use crate::runtime::twins::Twins;
 use scash_comm::Event;
-use scash_proto::Rank;
 use scash_proto::interpreter::{Interpreter, Step};
 use scash_proto::node::{Node, Output};
 use scash_proto::wire::stall::Activities;
+use scash_proto::Rank;
 
 /// Protocol state and what its orders work on. Behind one lock.
 pub(crate) struct Core {
@@ -27,7 +27,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(node: Node, config: &Config) -> Result<Core> {
         let search = Search::new(config.races, config.pages);
-        let (interpreter, tools) = (Interpreter::new(node.size()), tools(config, search)?);
+        let (interpreter, tools) = (Interpreter::new(node.size()), tools(&node, config, search)?);
         Ok(Core { node, interpreter, tools, released: 0 })
     }
 
@@ -38,7 +38,7 @@ impl Core {
         // It goes on: it knows which pages were zeros and which others have written, what the program has
         // named, and what was told.
         let search = self.tools.search.take();
-        self.tools = tools(config, search)?;
+        self.tools = tools(&self.node, config, search)?;
         Ok(())
     }
 
@@ -92,9 +92,10 @@ impl Core {
 }
 
 /// What orders work on, of a rank that has no copies.
-fn tools(config: &Config, search: Option<Box<Search>>) -> Result<Tools> {
-    let twins =
-        Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
+fn tools(node: &Node, config: &Config, search: Option<Box<Search>>) -> Result<Tools> {
+    // Of pages whose frames ranks share none is made.
+    let pages = if node.shares_frames() { 0 } else { config.pages };
+    let twins = Twins::new(pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
     Ok(Tools::new(twins, search))
 }
 

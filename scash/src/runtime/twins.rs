@@ -28,9 +28,10 @@ pub(crate) struct Twins {
 }
 
 impl Twins {
-    /// Room for a twin of every page of a region of `pages` pages; takes no memory until twins are made.
+    /// Room for a twin of each of so many pages; takes no memory until twins are made.
     pub(crate) fn new(pages: u32) -> io::Result<Twins> {
-        let mapping = MmapOptions::new().len(pages as usize * PAGE).no_reserve_swap().map_anon()?;
+        let mapping =
+            MmapOptions::new().len((pages as usize * PAGE).max(PAGE)).no_reserve_swap().map_anon()?;
         Ok(Twins { mapping: mapping.into(), slots: vec![0; pages as usize], free: 0, used: 0, live: 0 })
     }
 
@@ -41,7 +42,7 @@ impl Twins {
 
     /// The twin of a page.
     pub(crate) fn get(&mut self, page: u32) -> Option<&mut PageBytes> {
-        let number = self.slots[page as usize].checked_sub(1)?;
+        let number = self.slots.get(page as usize)?.checked_sub(1)?;
         // SAFETY: a slot in use lies in the mapping and belongs to one page (the invariant); `self` is
         // borrowed.
         Some(unsafe { &mut *self.slot(number) })
@@ -73,8 +74,8 @@ impl Twins {
 
     /// Forgets the page's twin, if it has one.
     pub(crate) fn drop_twin(&mut self, page: u32) {
-        let Some(number) = self.slots[page as usize].checked_sub(1) else { return };
-        self.slots[page as usize] = 0;
+        let Some(slot) = self.slots.get_mut(page as usize).filter(|slot| **slot != 0) else { return };
+        let number = std::mem::take(slot) - 1;
         self.live -= 1;
         // SAFETY: the slot lies in the mapping, is aligned to a page, and belongs to nobody now.
         unsafe { self.slot(number).cast::<u32>().write(self.free) };

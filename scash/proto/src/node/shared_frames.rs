@@ -26,7 +26,7 @@ use crate::{Pages, Rank};
 
 impl Node {
     /// Whether a page has one frame, which all ranks have in view.
-    pub(super) fn shares_frames(&self) -> bool {
+    pub fn shares_frames(&self) -> bool {
         self.cfg.sharing == Sharing::Frames
     }
 
