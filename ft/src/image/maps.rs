@@ -2,10 +2,16 @@
 
 use super::area;
 use super::kernel::{self, SyscallFailure};
+use super::tasks;
+use crate::store::PAGE;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What the kernel writes behind the name of a file that has it no more.
 pub(super) const REMOVED: &[u8] = b" (deleted)";
+
+/// The name of what `brk` gives.
+pub(super) const HEAP: &[u8] = b"[heap]";
 
 /// A mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +68,8 @@ pub(super) fn read() -> Result<&'static [Mapping<'static>], SyscallFailure> {
     let list: *mut Mapping<'_> = at.cast();
     let most = room / size_of::<Mapping<'_>>();
     let mut count = 0;
-    for mapping in parse(read_text()?) {
+    let heap = heap()?;
+    for mapping in parse(read_text()?).flat_map(|mapping| split(mapping, &heap)).flatten() {
         if count == most {
             return Err(SyscallFailure(libc::E2BIG));
         }
@@ -73,6 +80,32 @@ pub(super) fn read() -> Result<&'static [Mapping<'static>], SyscallFailure> {
     // SAFETY: so many were written. Nobody writes them before the next `read`, and there is one thread that
     // takes images, or comes back from one.
     Ok(unsafe { std::slice::from_raw_parts(list, count) })
+}
+
+/// What the kernel gives by `brk`: from where it began to where it ends now, in whole pages.
+fn heap() -> Result<Range<usize>, SyscallFailure> {
+    // The same in each process of a rank.
+    static START: AtomicUsize = AtomicUsize::new(0);
+    if START.load(Ordering::Relaxed) == 0 {
+        START.store(tasks::heap_start()?, Ordering::Relaxed);
+    }
+    // SAFETY: the call tells where the heap ends.
+    let end = unsafe { kernel::call(libc::SYS_brk, [0; 6]) }?;
+    let [start, end] = [START.load(Ordering::Relaxed), end].map(|at| at.next_multiple_of(PAGE));
+    Ok(start..end)
+}
+
+/// A mapping in parts before, in and behind the heap. The kernel merges what is watched on both sides of its
+/// beginning, as a program's static data, and calls all of it the heap; but `brk` gives back only the rest.
+fn split<'a>(mapping: Mapping<'a>, heap: &Range<usize>) -> [Option<Mapping<'a>>; 3] {
+    if mapping.name != HEAP {
+        return [Some(mapping), None, None];
+    }
+    let part = |from: usize, to: usize, name| {
+        let (start, end) = (mapping.start.max(from), mapping.end.min(to));
+        (start < end).then_some(Mapping { start, end, name, ..mapping })
+    };
+    [part(0, heap.start, b"" as &[u8]), part(heap.start, heap.end, HEAP), part(heap.end, usize::MAX, b"")]
 }
 
 fn read_text() -> Result<&'static [u8], SyscallFailure> {
@@ -147,5 +180,18 @@ mod tests {
         assert!(all[2].is_apart() && !all[3].is_apart() && all[3].name.is_empty());
         assert_eq!(all[3].protection, 0);
         assert!(all[1].is_removed() && !lib.is_removed());
+    }
+
+    #[test]
+    fn the_heap_begins_and_ends_where_brk_does_though_it_was_merged_with_what_is_beside_it() {
+        let all = parse(b"10000-90000 rw-p 00000000 00:00 0 [heap]\n").next().unwrap();
+        let parts = |heap: Range<usize>| -> Vec<_> {
+            split(all, &heap).into_iter().flatten().map(|part| (part.range(), part.name)).collect()
+        };
+        let (none, heap) = (&b""[..], HEAP);
+        assert_eq!(parts(0x10000..0x90000), [(0x10000..0x90000, heap)]);
+        assert_eq!(parts(0x30000..0x90000), [(0x10000..0x30000, none), (0x30000..0x90000, heap)]);
+        let three = [(0x10000..0x30000, none), (0x30000..0x80000, heap), (0x80000..0x90000, none)];
+        assert_eq!(parts(0x30000..0x80000), three);
     }
 }

@@ -17,6 +17,9 @@ pub(super) const MOST_SIGNALS: usize = 64;
 /// Bytes of the kernel's `struct sigaction`.
 pub(super) const ACTION: usize = 32;
 
+/// So many mappings are many: Linux gives a process 65,530 at most, if nobody has said otherwise.
+const CROWD: usize = 1 << 14;
+
 /// What is saved, and how it went.
 pub(super) struct Save<'a, 'b> {
     prepared: &'a PreparedImage,
@@ -26,6 +29,8 @@ pub(super) struct Save<'a, 'b> {
     thread: Thread,
     others: Stopped,
     context: SavedContext,
+    /// Whether the process has so many mappings that no more are watched: it would get even more.
+    is_crowded: bool,
     release: [u8; 65],
     result: Result<(), SaveError>,
 }
@@ -77,7 +82,8 @@ impl<'a, 'b> Save<'a, 'b> {
         let (context, result, release) = (SavedContext::default(), Ok(()), kernel_release());
         // From here on nothing is allocated, until the value is dropped.
         let others = if prepared.is_alone { Stopped::none() } else { stop_others()? };
-        Ok(Save { prepared, own, tracking, staged, thread, others, context, release, result })
+        let is_crowded = false;
+        Ok(Save { prepared, own, tracking, staged, thread, others, context, is_crowded, release, result })
     }
 
     /// Where it is noted where the thread stands.
@@ -92,6 +98,7 @@ impl<'a, 'b> Save<'a, 'b> {
     fn all(&mut self) -> Result<(), SaveError> {
         self.thread.set_context(&self.context);
         let mappings = maps::read()?;
+        self.is_crowded = mappings.len() > CROWD;
         if !self.prepared.is_learnt && !self.prepared.identity.has_code_of(mappings) {
             return Err(SaveError::NewCode);
         }
@@ -185,7 +192,9 @@ impl<'a, 'b> Save<'a, 'b> {
             return self.save_hidden(pages, mapping);
         }
         let is_known = self.save_watched(pages, mapping, self.tracking.is_trusted())?
-            || self.tracking.begin(mapping).is_ok() && self.save_watched(pages, mapping, false)?;
+            || !self.is_crowded
+                && self.tracking.begin(mapping).is_ok()
+                && self.save_watched(pages, mapping, false)?;
         if is_known { Ok(()) } else { self.save_range(pages, self.needed(mapping)) }
     }
 

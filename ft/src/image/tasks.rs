@@ -105,6 +105,25 @@ pub(super) fn is_of_the_runtime(tid: u32) -> bool {
     name.starts_with(b"scash/")
 }
 
+/// Where the kernel says that memory begins that `brk` gives.
+pub(super) fn heap_start() -> Result<usize, SyscallFailure> {
+    let file = open(b"/proc/self/stat\0")?;
+    let mut text = [0u8; 1024];
+    let what = [file, (&raw mut text).expose_provenance(), text.len(), 0, 0, 0];
+    // SAFETY: the kernel writes at most as many bytes.
+    let read = unsafe { kernel::call(libc::SYS_read, what) };
+    close(file);
+    heap_start_in(&text[..read?]).ok_or(SyscallFailure(libc::EIO))
+}
+
+/// The 47th field. The second one is a name in brackets, which may have spaces and brackets.
+fn heap_start_in(stat: &[u8]) -> Option<usize> {
+    let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
+    let digits = stat.get(behind_name..)?.split(|byte| *byte == b' ').nth(47 - 3)?;
+    let digit = |byte: &u8| char::from(*byte).to_digit(10);
+    digits.iter().try_fold(0usize, |sum, byte| sum.checked_mul(10)?.checked_add(digit(byte)? as usize))
+}
+
 /// The beginning of `/proc/self/task/TID/status`.
 pub(super) struct TaskStatus {
     text: [u8; 4096],
@@ -149,6 +168,17 @@ impl TaskStatus {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    #[test]
+    fn the_heap_begins_where_the_system_says_whatever_the_name_of_the_program_is() {
+        let fields: Vec<String> = (4..53).map(|field| (field * 1000).to_string()).collect();
+        let stat = format!("17 (a) b (c) R {}", fields.join(" "));
+        assert_eq!(heap_start_in(stat.as_bytes()), Some(47_000));
+        assert_eq!(heap_start_in(b"17 (a"), None);
+        // SAFETY: the call tells where the heap ends.
+        let end = unsafe { kernel::call(libc::SYS_brk, [0; 6]) }.unwrap();
+        assert!((1..=end).contains(&heap_start().unwrap()));
+    }
 
     #[test]
     fn a_thread_that_blocks_the_signal_is_known_by_its_status() {

@@ -10,10 +10,10 @@ use crate::runtime::machine::{RankMachine, Tools};
 use crate::runtime::races::Search;
 use crate::runtime::twins::Twins;
 use scash_comm::Event;
+use scash_proto::Rank;
 use scash_proto::interpreter::{Interpreter, Step};
 use scash_proto::node::{Node, Output};
 use scash_proto::wire::stall::Activities;
-use scash_proto::Rank;
 
 /// Protocol state and what its orders work on. Behind one lock.
 pub(crate) struct Core {

@@ -304,6 +304,30 @@ static void a_patched_file(void)
     CHECK(sum == 1 + 2 + 4 + 5 + 7 + 8 + 10 + 11);
 }
 
+/* Static data right below the heap, both long, and the heap grows. */
+static void static_data_and_heap(void)
+{
+    static long data[1 << 18];
+    char *parts[8 * ROUNDS];
+    long i, sum = 0;
+
+    for (i = 0; i < 8 * ROUNDS; i++) {
+        size_t length = 50000;
+        parts[i] = malloc(length);
+        CHECK(parts[i] != NULL && parts[i] < (char *)sbrk(0));
+        memset(parts[i], (int)i, length);
+        data[i * 2000] = i;
+        if (i >= 7 * ROUNDS)
+            CHECK(dsm_barrier() == 0);
+    }
+    for (i = 0; i < 8 * ROUNDS; i++)
+        sum += parts[i][i] - data[i * 2000];
+    CHECK(sum == 0);
+    rounds();
+    for (i = 0; i < 8 * ROUNDS; i++)
+        free(parts[i]);
+}
+
 /* Code that is not there yet when the first checkpoints are taken. */
 static void a_late_library(void)
 {
@@ -328,6 +352,7 @@ static const struct {
     {"two", two_for_one_file},        {"high", high_and_many},        {"deaf", deaf_for_a_time},
     {"named", named_like_the_library}, {"heap", protected_heap},      {"system", files_of_the_system},
     {"pending", pending_signals},     {"limit", a_limit_of_files},    {"late", a_late_library},
+    {"static", static_data_and_heap},
     {"patched", a_patched_file},
 };
 

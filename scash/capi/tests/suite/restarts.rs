@@ -101,6 +101,11 @@ fn bytes_that_were_written_over_those_of_a_mapped_file_come_back_unless_they_are
     comes_back_late_with("patched");
 }
 
+#[test]
+fn static_data_and_a_heap_right_behind_it_come_back() {
+    comes_back_late_with("static");
+}
+
 /// What a file has in which each rank writes a line a round.
 fn a_line_a_round() -> String {
     (0..12).map(|round| format!("line {round}\n")).collect()
