@@ -122,6 +122,23 @@ fn ranks_move_where_the_user_wants_them_and_a_drained_host_is_not_missed() {
 }
 
 #[test]
+fn a_rank_whose_new_host_is_lost_before_the_next_checkpoint_comes_back_where_it_was() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = hosts.job("10.77.0.1:1,10.77.0.2:1,10.77.0.3:1");
+    let job = job.options("--replicas 1 --checkpoint seconds=8 --no-rejoin");
+    let ended = hosts.run_through(job.until(until()), |front| {
+        wait_for_status(front, "last checkpoint: epoch ");
+        scash(&["migrate", &front.to_string(), "1", "10.77.0.3"]).succeeded();
+        wait_for_status(front, "host 10.77.0.3 is there; ranks 1, 2");
+        // Its copies are to lie on the first host, which has none yet.
+        hosts.kill(3);
+        wait_for_status(front, "host 10.77.0.3 is lost");
+    });
+    ended.is_right();
+    ended.said(&["rank 1 comes back on host 10.77.0.2"]);
+}
+
+#[test]
 fn what_cannot_be_moved_is_refused_with_the_reason() {
     let Some(hosts) = Hosts::new(2) else { return };
     for (options, refusals) in [

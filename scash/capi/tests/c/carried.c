@@ -289,9 +289,9 @@ static void a_patched_file(void)
         sum += mapped[i * PAGE];
     for (i = 0; i < ROUNDS; i++) {
         char *page = mapped + (i * 37 + 11) % PAGES * PAGE;
-        CHECK(mprotect(page, PAGE, PROT_READ | PROT_WRITE) == 0);
+        CHECK(mprotect(mapped, PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
         page[i] = (char)(i + 1);
-        CHECK(mprotect(page, PAGE, PROT_READ) == 0);
+        CHECK(mprotect(mapped, PAGES * PAGE, PROT_READ) == 0);
         CHECK(dsm_barrier() == 0);
         if (i % 3 == 2)
             CHECK(madvise(page, PAGE, MADV_DONTNEED) == 0);

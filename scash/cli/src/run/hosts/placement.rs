@@ -95,11 +95,23 @@ pub(super) fn course(
     wanted: &Relocations,
 ) -> Result<Continuation, Unrecoverable> {
     let KnownStores { states, lost, returned, known } = found;
-    // Others may have held copies in former incarnations, which say nothing of this one.
-    let hosts_of = |rank: u32| {
+    let is_there = |host: &u32| !lost.contains(host) && !returned.contains(host);
+    let regular = |rank: u32| {
         let host = layout.host_of(rank);
-        let all = std::iter::once(host).chain(holders(layout, rule, host));
-        all.filter(|host| !lost.contains(host) && !returned.contains(host)).collect::<Vec<u32>>()
+        std::iter::once(host).chain(holders(layout, rule, host)).filter(is_there).collect::<Vec<u32>>()
+    };
+    // And those that had the rank, or a copy, when ranks were started the last time: they get no more, but
+    // have what all were started from. What others have is of former incarnations, and says nothing.
+    let start = known.base().filter(|base| base.epoch > Epoch(0));
+    let hosts_of = |rank: u32| {
+        let mut all = regular(rank);
+        let is_current = |host: &u32| {
+            states.get(&(*host, rank)).zip(start).is_some_and(|(state, start)| state.base == start)
+        };
+        let former = (0..layout.hosts()).filter(|host| is_there(host) && is_current(host));
+        let former: Vec<u32> = former.filter(|host| !all.contains(host)).collect();
+        all.extend(former);
+        all
     };
     let survivors = |rank: u32| {
         let of = |host: u32| states.get(&(host, rank)).map(|state| state.survivor(host));
@@ -114,7 +126,7 @@ pub(super) fn course(
             stores.survivors.extend(left.map(|host| Survivor { host, marks: [None; 2], base }));
         }
     }
-    let all = whole(all, known)?;
+    let all = whole(all, known, &regular)?;
     let stores = |holders: &dyn Fn(u32) -> Vec<u32>| -> Vec<RankStores> {
         let with =
             |(rank, stores): (u32, &RankStores)| RankStores { holders: holders(rank), ..stores.clone() };
@@ -129,11 +141,15 @@ pub(super) fn course(
     let wanted = |rank: u32| wanted.get(&rank).filter(|host| !lost.contains(host));
     let next = layout.moved(|rank| *wanted(rank).or(with_epoch(rank).first()).unwrap_or(&0));
     let next = next.ok_or(Unrecoverable::Lost { rank: 0, epoch })?;
-    // New copies have nothing yet: they get all with the next checkpoint.
+    // New copies have nothing yet: they get all with the next checkpoint. Until then those count that have it.
     let keeps = |rank: u32| {
         let host = next.host_of(rank);
         let has = |copy: &u32| epoch == Epoch(0) || with_epoch(rank).contains(copy);
-        std::iter::once(host).chain(holders(&next, rule, host).filter(has)).collect::<Vec<u32>>()
+        let mut all = vec![host];
+        all.extend(holders(&next, rule, host).filter(has));
+        let former: Vec<u32> = with_epoch(rank).iter().copied().filter(|host| !all.contains(host)).collect();
+        all.extend(former);
+        all
     };
     let plan = plan(&stores(&keeps), known)?;
     // If a rank goes elsewhere, of the store that is copied there.
@@ -157,16 +173,21 @@ fn beginning(all: &[RankStores], known: KnownRestart) -> Option<Base> {
 
 /// Without the marks of an epoch that some copy lacks, if ranks can do without: nobody has run on in it, and
 /// no copy is made until ranks have gone on. If they went on from there, the loss of one more host could be
-/// one too many.
-fn whole(all: Vec<RankStores>, known: KnownRestart) -> Result<Vec<RankStores>, Unrecoverable> {
+/// one too many. `regular` says where a rank's copies are made.
+fn whole(
+    all: Vec<RankStores>,
+    known: KnownRestart,
+    regular: &dyn Fn(u32) -> Vec<u32>,
+) -> Result<Vec<RankStores>, Unrecoverable> {
     let epoch = plan(&all, known)?.base.epoch;
     let with_epoch = hosts_with(&all, known, epoch)?;
-    let lacks = |(rank, hosts): (&RankStores, &Vec<u32>)| {
+    let lacks = |(number, (rank, hosts)): (u32, (&RankStores, &Vec<u32>))| {
+        let regular = regular(number);
         // Those that ranks were not started with may be of former incarnations, and say nothing.
         let mut current = rank.survivors.iter().filter(|store| Some(store.base) == known.base());
-        current.any(|store| !hosts.contains(&store.host))
+        current.any(|store| regular.contains(&store.host) && !hosts.contains(&store.host))
     };
-    if !all.iter().zip(&with_epoch).any(lacks) {
+    if !(0..).zip(all.iter().zip(&with_epoch)).any(lacks) {
         return Ok(all);
     }
     let mut without = all.clone();
@@ -373,6 +394,46 @@ mod tests {
         // Host 2 held a copy of rank 0 in former times.
         all.insert((2, 0), store(0, base(3, 8), &[8, 9]));
         let why = of(base(5, 8), &layout, 1, &all, &[0, 1]).unwrap_err();
+        assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
+    }
+
+    /// What stores say when all steps of a plan but the last one are carried out.
+    fn carried_out(mut states: States, plan: &RecoveryPlan) -> States {
+        for step in &plan.steps {
+            match *step {
+                RecoveryAction::Copy { rank, from, to, .. } => {
+                    let copy = states[&(from, rank)];
+                    states.insert((to, rank), copy);
+                }
+                RecoveryAction::WriteBase { rank, host, base } => {
+                    states.get_mut(&(host, rank)).unwrap().base = base;
+                }
+                RecoveryAction::Start { .. } => {}
+            }
+        }
+        states
+    }
+
+    #[test]
+    fn until_the_next_checkpoint_a_rank_comes_back_from_where_it_was_before_it_moved() {
+        let layout = Layout::new(&[1, 1, 1]).unwrap();
+        let all = states(&layout, 1, base(3, 4), &[4, 5]);
+        let moved = course_to(base(3, 4), &layout, 1, &all, &[], &Relocations::from([(0, 1)])).unwrap();
+        let mut all = carried_out(all, &moved.plan);
+        assert_eq!((moved.plan.base, ranks(&moved.layout, 1)), (base(4, 5), vec![0, 1]));
+        // Its copies are on host 2 now, which has none yet.
+        let again = of(base(4, 5), &moved.layout, 1, &all, &[1]).unwrap();
+        assert_eq!((again.plan.base, again.layout.host_of(0)), (base(5, 5), 0));
+        // With a checkpoint, host 2 has one; what host 0 has neither counts nor keeps others back.
+        for (host, rank) in [(1, 0), (2, 0), (1, 1), (2, 1), (2, 2), (1, 2)] {
+            all.insert((host, rank), store(rank, base(4, 5), &[5, 6]));
+        }
+        let again = of(base(4, 5), &moved.layout, 1, &all, &[]).unwrap();
+        assert_eq!((again.plan.base, again.layout.host_of(0)), (base(5, 6), 1));
+        let again = of(base(4, 5), &moved.layout, 1, &all, &[1]).unwrap();
+        assert_eq!((again.plan.base, again.layout.host_of(0)), (base(5, 6), 2));
+        let all = carried_out(all, &again.plan);
+        let why = of(base(5, 6), &again.layout, 1, &all, &[1, 2]).unwrap_err();
         assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
     }
 

@@ -26,6 +26,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
+/// Most bytes that an empty store takes.
+const A_HEADER: u64 = 64 << 10;
+
 /// What a rank is started with besides what each rank of any job has.
 #[derive(Debug, Default)]
 pub(in crate::run) struct RankSetup {
@@ -296,6 +299,18 @@ impl Kept {
         Ok(())
     }
 
+    /// Ranks have a newer epoch than that which they were started from: whose stores are elsewhere by now,
+    /// those of them that are here are of no use any more.
+    pub(in crate::run) fn forget_former(&mut self) -> io::Result<()> {
+        let (here, holdings) = (&self.here, &self.holdings);
+        let is_held = |rank| here.contains(&rank) || holdings.iter().any(|held| held.owner == rank);
+        let former = self.stores.iter().filter(|store| !is_held(store.rank()) && bytes_of(store) > A_HEADER);
+        for rank in former.map(Store::rank).collect::<Vec<u32>>() {
+            self.empty(rank)?;
+        }
+        Ok(())
+    }
+
     /// Writes what comes of such a store.
     pub(in crate::run) fn write(&self, rank: u32, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.store(rank).ok_or_else(no_store)?.write(at, bytes)
@@ -320,8 +335,7 @@ impl Kept {
 
     /// How much memory the stores take.
     pub(in crate::run) fn bytes(&self) -> u64 {
-        let blocks = |store: &Store| fstat(store.file()).map_or(0, |file| file.st_blocks.unsigned_abs());
-        self.stores.iter().map(blocks).sum::<u64>() * 512
+        self.stores.iter().map(bytes_of).sum()
     }
 
     /// Takes what a rank has told of since this was called last.
@@ -421,6 +435,11 @@ impl OpenedStores {
     }
 }
 
+/// How much memory a store takes.
+fn bytes_of(store: &Store) -> u64 {
+    fstat(store.file()).map_or(0, |file| file.st_blocks.unsigned_abs()) * 512
+}
+
 /// Empty stores of these ranks, of so many.
 fn stores_in_memory(ranks: Range<u32>, size: u32) -> io::Result<Vec<Store>> {
     ranks.map(|rank| store_in_memory(rank, size)).collect()
@@ -518,6 +537,22 @@ mod tests {
 
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn stores_of_ranks_that_have_moved_away_are_forgotten_and_others_stay() {
+        let mut kept = Kept::of_host(3, Vec::new(), false).unwrap();
+        kept.place(vec![0], vec![HeldStores { owner: 2, holder: 0 }]);
+        for rank in 0..3 {
+            kept.write(rank, 1 << 24, &vec![1; 1 << 20]).unwrap();
+        }
+        let bytes = |kept: &Kept| kept.stores.iter().map(bytes_of).collect::<Vec<_>>();
+        let before = bytes(&kept);
+        kept.forget_former().unwrap();
+        let after = bytes(&kept);
+        assert_eq!([before[0], before[2]], [after[0], after[2]]);
+        assert!(before[1] >= 1 << 20 && after[1] <= A_HEADER, "{before:?} {after:?}");
+        assert_eq!(kept.stores[1].rank(), 1);
+    }
 
     #[test]
     fn a_job_that_had_ended_well_is_found_as_it_was_and_its_ranks_are_not_to_be_started() {

@@ -72,6 +72,9 @@ impl Agent {
             (Down::Rewind(all), Phase::Ended) => return self.rewind(&all),
             (Down::Again(again), Phase::Ended) => return self.start_again(again),
             (Down::Commit(epoch), _) => {
+                if epoch > survival.base.epoch && survival.phase == Phase::Together {
+                    survival.kept.forget_former().map_err(|error| trouble(&error))?;
+                }
                 let lengths = survival.kept.printed_at(epoch);
                 if let (Some(lengths), Some(printing)) = (lengths, &work.printing) {
                     printing.commit(&lengths);
