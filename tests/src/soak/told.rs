@@ -244,7 +244,7 @@ mod tests {
             scash: rank 3 comes back on host 10.77.0.1; 17 bytes that it has printed are lost with host 10.77.0.2\n\
             scash: host 10.77.0.2: its agent is gone, and its ranks with it: `rsh 10.77.0.2 scash agent` was killed by signal 9 (SIGKILL); all 4 ranks go on from barrier 20 (epoch 2, incarnation 1) after 0.12 s\n\
             scash: rank 1 on host 10.77.0.1 was killed by SIGKILL; all 4 ranks go on from the beginning (incarnation 3) after 0.1 s and 2 restarts\n\
-            scash: rank 1 (pid 7 on host 10.77.0.1) host 10.77.0.1: its agent is gone, and rank 2 is lost: no store that is left has its checkpoint of epoch 5\n\
+            scash: host 10.77.0.1: its agent is gone, and rank 2 is lost: no store that is left has its checkpoint of epoch 5\n\
             scash: host 10.77.0.2 is back\n\
             scash: rank 2 moves to host 10.77.0.2, rank 3 moves to host 10.77.0.2; \
             all 4 ranks go on from barrier 30 (epoch 6, incarnation 4) after 0.1 s\n\

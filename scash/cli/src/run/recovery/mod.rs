@@ -108,6 +108,12 @@ impl Loss {
     fn how(&self) -> String {
         self.with_host.clone().unwrap_or_else(|| format!("{}{}", self.exit, self.hint))
     }
+
+    /// The job ends by it. If a host was lost, not one of its ranks is to be named.
+    fn failure(&self, why: String) -> JobFailure {
+        let rank = self.with_host.is_none().then_some(self.rank);
+        JobFailure { rank, why, status: self.exit.shell_status().max(1) }
+    }
 }
 
 /// A recovery under way.
@@ -299,9 +305,7 @@ impl Recovery {
         match std::mem::replace(&mut self.state, State::Together) {
             State::Together => JobFailure { rank: None, why: why.to_owned(), status: 1 },
             State::Doubtful { course, .. } | State::Ending { course } | State::Joining { course, .. } => {
-                let Loss { rank, exit, .. } = course.loss;
-                let why = format!("{}, and {why}", course.loss.how());
-                JobFailure { rank: Some(rank), why, status: exit.shell_status().max(1) }
+                course.loss.failure(format!("{}, and {why}", course.loss.how()))
             }
         }
     }
@@ -374,15 +378,13 @@ fn death(loss: &Loss) -> String {
 /// Why the job ends although ranks could be started again.
 fn given_up(loss: &Loss, why: NoProgress) -> JobFailure {
     let NoProgress { restarts, epoch } = why;
-    let Loss { rank, exit, .. } = loss;
     let whence = if epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {epoch}") };
     let often = match restarts {
         0 => "and is not to be started again".to_owned(),
         1 => format!("after 1 restart from {whence} without a new checkpoint"),
         _ => format!("after {restarts} restarts from {whence} without a new checkpoint"),
     };
-    let why = format!("{}, {often} (--restarts)", loss.how());
-    JobFailure { rank: Some(*rank), why, status: exit.shell_status().max(1) }
+    loss.failure(format!("{}, {often} (--restarts)", loss.how()))
 }
 
 /// What people call a signal that has killed a rank.

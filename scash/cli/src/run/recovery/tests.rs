@@ -223,6 +223,16 @@ fn a_rank_whose_epoch_is_of_no_use_ends_the_job_by_its_death() {
 }
 
 #[test]
+fn a_host_whose_loss_ends_the_job_is_named_and_none_of_its_ranks() {
+    let mut story = Story::new(3);
+    let lost = Loss { with_host: Some("host b: its agent is gone".to_owned()), ..loss(2, KILL) };
+    story.recovery.lost_host(lost, story.now);
+    let failure = story.recovery.nothing_found("rank 2 is lost");
+    let why = "host b: its agent is gone, and rank 2 is lost";
+    assert_eq!(failure, JobFailure { rank: None, why: why.into(), status: 137 });
+}
+
+#[test]
 fn programs_that_never_join_are_told_of_in_the_end() {
     let mut story = Story::new(3);
     assert_eq!(story.recovery.over(), None);
