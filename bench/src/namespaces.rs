@@ -106,6 +106,17 @@ impl Namespaces {
         self.on(0, &format!("link set p{host} master br0"))
     }
 
+    /// Plugs hosts in elsewhere: they reach one another, and none of the others. [`plug_in`](Self::plug_in)
+    /// ends it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn split_off(&self, hosts: &[u32]) -> Result<(), Error> {
+        self.on(0, "link add br1 type bridge")?;
+        self.on(0, "link set br1 up")?;
+        hosts.iter().try_for_each(|host| self.on(0, &format!("link set p{host} master br1")))
+    }
+
     /// Cuts the way between two hosts: what one of them sends to the other goes nowhere.
     ///
     /// # Errors

@@ -85,6 +85,21 @@ fn a_launcher_that_is_cut_off_with_the_smaller_part_of_the_hosts_leaves_the_job_
 }
 
 #[test]
+fn of_two_halves_that_cannot_reach_each_other_neither_goes_on() {
+    let Some(hosts) = Hosts::new(4) else { return };
+    let four = "10.77.0.1:1,10.77.0.2:1,10.77.0.3:1,10.77.0.4:1";
+    let ended = run_beside(command(&hosts, &job(&hosts, four)), |_| {
+        wait_for_status_on(&hosts, HERE, WHOLE);
+        hosts.split_off(&[3, 4]);
+    });
+    ended.failed(125, &["2 of 4 hosts are left, and with --standby the launcher that has more than half"]);
+    wait_until(|| (1..=4).all(|host| hosts.processes(host).is_empty()));
+    let files = std::fs::read_dir(hosts.file("")).unwrap().map(|entry| entry.unwrap().path());
+    let mut outputs = files.filter(|path| path.extension().is_some_and(|extension| extension == "out"));
+    assert_eq!(outputs.next(), None, "the other launcher has printed");
+}
+
+#[test]
 fn the_other_launcher_is_gone_when_the_job_is_over() {
     let Some(hosts) = Hosts::new(3) else { return };
     let ended = hosts.run_through(command(&hosts, &job(&hosts, THREE)), |_| {

@@ -7,6 +7,7 @@ use super::maps::Mapping;
 use crate::pagemap::{CHECK_WPASYNC, IS_WRITTEN, PAGEMAP_SCAN, PageRegion, ScanArg, WP_MATCHING};
 use crate::store::PAGE;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
@@ -50,8 +51,9 @@ impl PageMap {
         // SAFETY: the path is a C string.
         let file =
             unsafe { kernel::call(libc::SYS_openat, [kernel::bits(libc::AT_FDCWD), path, flags, 0, 0, 0]) }?;
+        static SCANS: OnceLock<bool> = OnceLock::new();
         let mut map = PageMap { file, scans: true, has_swap: has_swap() };
-        map.scans = map.scan(&(0..0), Ask::Present).is_ok();
+        map.scans = *SCANS.get_or_init(|| map.scan(&(0..0), Ask::Present).is_ok());
         Ok(map)
     }
 

@@ -71,6 +71,11 @@ impl Hosts {
         self.namespaces.plug_in(host).unwrap();
     }
 
+    /// Plugs hosts in elsewhere: they reach one another, and none of the others.
+    pub fn split_off(&self, hosts: &[u32]) {
+        self.namespaces.split_off(hosts).unwrap();
+    }
+
     /// Cuts the way between two hosts; both reach all others.
     pub fn part(&self, host: u32, other: u32) {
         self.namespaces.part(host, other).unwrap();
