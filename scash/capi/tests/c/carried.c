@@ -287,6 +287,8 @@ static void a_patched_file(void)
     CHECK(mapped != MAP_FAILED && close(descriptor) == 0);
     for (i = 0; i < PAGES / 2; i++)
         sum += mapped[i * PAGE];
+    for (i = 0; i < 3; i++)
+        CHECK(dsm_barrier() == 0);
     for (i = 0; i < ROUNDS; i++) {
         char *page = mapped + (i * 37 + 11) % PAGES * PAGE;
         CHECK(mprotect(mapped, PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
