@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use scash_apps::lu::Lu;
+use scash_apps::lu::{Lu, MatrixLayout};
 use scash_apps::options::Options;
 use scash_apps::run::main as run;
 
-/// Blocked LU factorisation without pivoting, with contiguous blocks.
+/// Blocked LU factorisation without pivoting.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -19,11 +19,16 @@ struct Arguments {
     #[arg(long, value_name = "B", allow_negative_numbers = true, default_value_t = 64)]
     block: usize,
 
+    /// How the matrix lies in memory: block by block, or row by row
+    #[arg(long, value_name = "HOW", default_value = "blocks")]
+    layout: MatrixLayout,
+
     #[command(flatten)]
     options: Options,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    run(Lu::new(arguments.size, arguments.block), &arguments.options)
+    let lu = Lu::new(arguments.size, arguments.block);
+    run(lu.map(|lu| lu.laid_out(arguments.layout)), &arguments.options)
 }

@@ -2,6 +2,17 @@
 
 use std::ops::Range;
 
+/// How a matrix lies in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MatrixLayout {
+    /// Block by block, those of an owner together, as in SPLASH-2's program with contiguous blocks.
+    #[default]
+    Blocks,
+    /// Row by row, as in the other one: pages have parts of blocks of several owners.
+    Rows,
+}
+
 /// Where the blocks of a square matrix are in one array.
 ///
 /// A grid of workers is laid over the blocks: the one in grid row `i % rows` and grid column `j % columns`
@@ -14,6 +25,8 @@ pub(super) struct Layout {
     blocks: usize,
     /// Elements of a block.
     len: usize,
+    /// Elements of a row of a block, if the matrix lies row by row.
+    row: Option<usize>,
     /// Rows of the grid of workers.
     rows: usize,
     /// Columns of the grid of workers.
@@ -26,14 +39,39 @@ impl Layout {
     /// The layout of `blocks × blocks` blocks of `len` elements for that many workers.
     pub(super) fn new(blocks: usize, len: usize, workers: usize) -> Self {
         let rows = (1..=workers.isqrt()).rev().find(|rows| workers.is_multiple_of(*rows)).unwrap_or(1);
-        let mut layout =
-            Self { blocks, len, rows, columns: workers / rows, starts: Vec::with_capacity(workers) };
+        let mut layout = Self {
+            blocks,
+            len,
+            row: None,
+            rows,
+            columns: workers / rows,
+            starts: Vec::with_capacity(workers),
+        };
         let mut start = 0;
         for worker in 0..workers {
             layout.starts.push(start);
             start += layout.height(worker) * share(blocks, worker / rows, layout.columns);
         }
         layout
+    }
+
+    /// The same blocks of `b × b` elements, of a matrix that lies row by row.
+    pub(super) fn by_rows(self, b: usize) -> Self {
+        Self { row: Some(b), ..self }
+    }
+
+    /// Whether the matrix lies row by row.
+    pub(super) fn is_by_rows(&self) -> bool {
+        self.row.is_some()
+    }
+
+    /// The elements of block (i, j), run by run: all, or a row each.
+    pub(super) fn runs(&self, i: usize, j: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (first, count, len, stride) = match self.row {
+            None => (self.block(i, j).start, 1, self.len, 0),
+            Some(b) => (i * b * b * self.blocks + j * b, b, b, b * self.blocks),
+        };
+        (0..count).map(move |row| first + row * stride).map(move |start| start..start + len)
     }
 
     /// Who owns block (i, j).

@@ -5,7 +5,24 @@ use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 #[test]
 fn threads_compute_what_one_worker_does_whatever_the_sizes() {
     for (size, block) in [(1, 1), (5, 5), (6, 1), (12, 3), (40, 10), (64, 16), (72, 8)] {
-        agrees_on_any_number_of_threads(Lu::new(size, block).unwrap());
+        for layout in [MatrixLayout::Blocks, MatrixLayout::Rows] {
+            agrees_on_any_number_of_threads(Lu::new(size, block).unwrap().laid_out(layout));
+        }
+    }
+}
+
+#[test]
+fn factors_are_the_same_however_the_matrix_lies() {
+    for (size, block) in [(5, 5), (36, 12), (64, 16)] {
+        let lu = Lu::new(size, block).unwrap();
+        let layout = lu.layout(1);
+        let [blocks, rows] =
+            [MatrixLayout::Blocks, MatrixLayout::Rows].map(|layout| result_of(&lu.laid_out(layout)));
+        for (i, j) in (0..size).flat_map(|i| (0..size).map(move |j| (i, j))) {
+            let (line, lane) = locate(block, i % block, j % block);
+            let element = blocks[layout.block(i / block, j / block)][line * LANES + lane];
+            assert_eq!(rows[i * size + j].to_bits(), element.to_bits(), "({i}, {j})");
+        }
     }
 }
 
