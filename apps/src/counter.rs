@@ -1,4 +1,4 @@
-//! Counters that the workers of a program share: each number is given to one of them.
+//! Counters that the workers of a program share: who adds to one is told its number, and nobody else is.
 
 use crate::lock::Mutex;
 use crate::memory::Memory;
@@ -36,25 +36,25 @@ impl Counter {
         })
     }
 
-    /// The next number.
+    /// Adds to the number, and returns what it was before.
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn next(&self) -> Result<usize> {
+    pub fn add(&self, more: usize) -> Result<usize> {
         match self {
             Self::Locked(number) => {
                 let mut number = number.lock()?;
-                *number += 1;
-                Ok(*number - 1)
+                *number += more;
+                Ok(*number - more)
             }
             Self::Atomic(word) => {
-                let number = word.fetch_add(1)?;
+                let number = word.fetch_add(more as u64)?;
                 usize::try_from(number).map_err(|_| Error::TooLarge)
             }
         }
     }
 
-    /// The next number is 0 again.
+    /// The number is 0 again.
     ///
     /// # Errors
     /// A rank is gone.
@@ -79,12 +79,12 @@ mod tests {
         within_a_minute(|| {
             for kind in [CounterKind::Lock, CounterKind::Atomic] {
                 let counter = Counter::new(kind, &mut Heap).unwrap();
-                let taken = run_crew(&Sequential, 4, false, |_| (0..500).map(|_| counter.next()).collect());
+                let taken = run_crew(&Sequential, 4, false, |_| (0..500).map(|_| counter.add(1)).collect());
                 let mut taken: Vec<usize> = taken.unwrap().into_iter().flat_map(|all: Vec<_>| all).collect();
                 taken.sort_unstable();
                 assert!(taken.into_iter().eq(0..2000), "{kind:?}");
                 counter.begin_again().unwrap();
-                assert_eq!(counter.next().unwrap(), 0);
+                assert_eq!(counter.add(1).unwrap(), 0);
             }
         });
     }

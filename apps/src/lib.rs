@@ -21,8 +21,9 @@
 //! [`ep`] (nothing but a sum). Some have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
 //! bound that all know), [`water`] (one lock for each of many sums), [`market`] (one for each of many small
 //! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build), [`cholesky`]
-//! (tasks that wait for each other). [`raytrace`] [deals](dealt) parts of an array out to whoever is free.
-//! And two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
+//! (tasks that wait for each other). Two [deal](dealt) parts of an array out to whoever is free: [`raytrace`]
+//! by a counter, [`volume`] from [queues] of which each worker has one, and steals from those of others. And
+//! two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
 //!
 //! Programs of another kind share nothing and pass messages: [`nas`].
 
@@ -52,6 +53,7 @@ pub mod ocean;
 pub mod options;
 pub mod owned;
 pub mod program;
+pub mod queues;
 pub mod radix;
 pub mod random;
 pub mod raytrace;
@@ -64,8 +66,11 @@ pub mod semaphore;
 pub mod shared;
 pub mod shifting;
 pub mod sor;
+pub mod tiles;
 pub mod tsp;
 pub mod turn;
+pub mod vector;
+pub mod volume;
 pub mod water;
 pub mod word;
 
@@ -142,6 +147,18 @@ pub enum Error {
         /// Rows of the grid.
         size: usize,
         /// How many there may be.
+        most: usize,
+    },
+    /// What there is no sense in, or no memory for.
+    #[error("{option} {value} is not from {least} to {most}")]
+    OutOfRange {
+        /// The option that says so.
+        option: &'static str,
+        /// What it says.
+        value: usize,
+        /// The least that can be asked for.
+        least: usize,
+        /// The most.
         most: usize,
     },
     /// No tree has a place for so many.

@@ -14,10 +14,7 @@
 
 mod scene;
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -27,6 +24,8 @@ use crate::dealt::Dealt;
 use crate::memory::{Memory, product};
 use crate::owned::{Array, Division};
 use crate::program::Program;
+use crate::queues::Queues;
+use crate::tiles::Tiles;
 use crate::{Error, Result};
 use scene::{BALLS, Ball, Scene};
 
@@ -71,45 +70,8 @@ impl Raytrace {
         Self { out, ..self }
     }
 
-    /// Tiles along a side of the picture.
-    fn tiles(&self) -> usize {
-        self.size.div_ceil(self.tile)
-    }
-
-    /// The rows and the columns of a tile. Those at the edges may have fewer.
-    fn tile(&self, number: usize) -> [Range<usize>; 2] {
-        [number / self.tiles(), number % self.tiles()].map(|at| {
-            let start = at * self.tile;
-            start..(start + self.tile).min(self.size)
-        })
-    }
-
-    /// Where the pixels of a tile are.
-    fn run(&self, number: usize) -> Range<usize> {
-        let [rows, columns] = self.tile(number);
-        let start = rows.start * self.size + rows.len() * columns.start;
-        start..start + rows.len() * columns.len()
-    }
-
-    /// Writes the picture to a file, row by row.
-    fn write(&self, pixels: &[u32], path: &Path) -> std::io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
-        writeln!(file, "P6 {0} {0} 255", self.size)?;
-        for at in self.pixels_by_row() {
-            let [_, red, green, blue] = pixels[at].to_be_bytes();
-            file.write_all(&[red, green, blue])?;
-        }
-        file.flush()
-    }
-
-    /// Where the pixels of each row are, one row after the other.
-    fn pixels_by_row(&self) -> impl Iterator<Item = usize> {
-        (0..self.size * self.size).map(|at| {
-            let (row, column) = (at / self.size, at % self.size);
-            let number = row / self.tile * self.tiles() + column / self.tile;
-            let [rows, columns] = self.tile(number);
-            self.run(number).start + (row - rows.start) * columns.len() + column - columns.start
-        })
+    fn tiles(&self) -> Tiles {
+        Tiles::new(self.size, self.tile)
     }
 }
 
@@ -121,10 +83,12 @@ impl Program for Raytrace {
     fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
         let pixels = product(&[self.size, self.size])?;
         let picture = memory.array(pixels)?;
-        let runs = Division::new(pixels, self.tiles() * self.tiles(), |number| [self.run(number)])?;
+        let tiles = self.tiles();
+        let runs = Division::new(pixels, tiles.count(), |number| [tiles.run(number)])?;
+        let queue = Queues::one(tiles.count(), self.queue, memory)?;
         Ok(Arrays {
             balls: memory.array(BALLS)?,
-            picture: Dealt::new(picture, runs, self.queue, memory)?,
+            picture: Dealt::new(picture, runs, queue),
             own: [BALLS, pixels].map(|len| Division::even(len, workers)),
             read: [BALLS, pixels].map(|len| Division::read_by_all(len, workers)),
         })
@@ -141,42 +105,27 @@ impl Program for Raytrace {
     fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
         let Arrays { balls, picture, own, read } = arrays;
         worker.turn(&[balls.to(&own[0]), picture.array().to(&own[1])])?;
-        let who = worker.who();
-        for (number, ball) in who.part(BALLS).zip(balls.mine(worker)) {
+        for (number, ball) in worker.who().part(BALLS).zip(balls.mine(worker)) {
             *ball = scene::ball(number);
         }
         picture.array().mine(worker).fill(0);
-        if who.index == 0 {
-            picture.begin_again(worker)?;
-        }
+        picture.begin_again(worker)?;
         worker.turn(&[balls.to(&read[0]), picture.to_takers()])
     }
 
     fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
         let Arrays { balls, picture, read, .. } = arrays;
         let scene = Scene::of(balls.get(worker, 0..BALLS));
-        while let Some((number, pixels)) = picture.take(worker)? {
-            let [rows, columns] = self.tile(number);
-            for (row, pixels) in rows.zip(pixels.chunks_exact_mut(columns.len())) {
-                for (column, pixel) in columns.clone().zip(pixels) {
-                    *pixel = scene.pixel([column, row].map(|at| self.along(at)), self.depth);
-                }
-            }
+        for taken in picture.take(worker, 0) {
+            let (number, pixels) = taken?;
+            self.tiles().paint(number, pixels, |at| scene.pixel(at, self.depth));
         }
         worker.turn(&[picture.array().to(&read[1])])
     }
 
     fn finish(&self, arrays: &mut Arrays) -> Result<()> {
         let Some(path) = &self.out else { return Ok(()) };
-        let written = self.write(arrays.picture.array_mut().whole(), path);
-        written.map_err(|reason| Error::Picture { path: path.clone(), reason })
-    }
-}
-
-impl Raytrace {
-    /// Where the middle of a pixel is along a side of the picture, from -1 to 1.
-    fn along(&self, at: usize) -> f64 {
-        (2.0 * at as f64 + 1.0) / self.size as f64 - 1.0
+        self.tiles().write(arrays.picture.array_mut().whole(), path)
     }
 }
 

@@ -36,7 +36,7 @@ macro_rules! whole_numbers {
         }
     )* };
 }
-whole_numbers!(u32, usize, i64);
+whole_numbers!(u8, u32, usize, i64);
 
 impl<T: Element, const N: usize> Element for [T; N] {
     fn same_bits(&self, other: &Self) -> bool {

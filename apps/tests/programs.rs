@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 20] = [
+const PROGRAMS: [Program; 21] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -42,6 +42,7 @@ const PROGRAMS: [Program; 20] = [
     program!("market", "--size 1", "--size 8 --steps 0", "--size 65 --steps 5"),
     program!("nbody", "--bodies 1", "--bodies 9 --steps 0", "--bodies 90 --steps 3 --theta 0.7 --locks 5"),
     program!("raytrace", "--size 1", "--size 9 --depth 0 --tile 20", "--size 50 --depth 2 --tile 7 --queue atomic"),
+    program!("volume", "--size 2 --image 1", "--size 9 --image 5 --frames 1 --tile 20", "--size 24 --image 30 --frames 3 --tile 7 --steal off --queue atomic"),
     program!("cholesky", "--size 1", "--size 4 --locks 1", "--size 30 --locks 7"),
     program!("water", "--size 1", "--size 8 --steps 0", "--size 65 --steps 3"),
 ];
@@ -207,6 +208,24 @@ fn sizes_that_make_no_sense_are_refused() {
         let [path] = paths([program]);
         let text = refusal(path, &format!("{arguments} --sequential"));
         assert!(text.contains(hint), "{program} {arguments}: {text}");
+    }
+}
+
+#[test]
+fn volumes_and_pictures_that_make_no_sense_are_refused() {
+    let [path] = paths(["volume"]);
+    for (arguments, hint) in [
+        ("--size 1", "--size 1 is not from 2 to 1024"),
+        ("--size 1025", "--size 1025 is not from 2 to 1024"),
+        ("--image 0", "--image 0 is not from 1 to 4096"),
+        ("--frames 0", "--frames 0 is not from 1 to 1024"),
+        ("--tile 0", "--tile 0 is not from 1 to 4096"),
+        ("--steal maybe", "--steal"),
+        ("--queue none", "--queue"),
+        ("--size 9 --image 9 --out /dev/null/it", "cannot write the picture to /dev/null/it: "),
+    ] {
+        let text = refusal(path, &format!("{arguments} --sequential"));
+        assert!(text.contains(hint), "{arguments}: {text}");
     }
 }
 

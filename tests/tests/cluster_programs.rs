@@ -112,6 +112,14 @@ fn raytrace_has_the_sequential_result_whoever_takes_which_tile() {
 }
 
 #[test]
+fn volume_has_the_sequential_result_whoever_steals_from_whom() {
+    for (steal, queue) in [("on", "lock"), ("on", "atomic"), ("off", "lock")] {
+        let sizes = ["--size", "30", "--image", "61", "--frames", "3", "--tile", "8"];
+        is_equal("volume", &[&sizes[..], &["--steal", steal, "--queue", queue]].concat());
+    }
+}
+
+#[test]
 fn cholesky_has_the_sequential_result_whichever_front_is_ready_first() {
     is_equal("cholesky", &["--size", "40", "--locks", "20"]);
 }
@@ -125,6 +133,7 @@ fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
         ("market", ["--size", "40"]),
         ("nbody", ["--bodies", "60"]),
         ("raytrace", ["--size", "40"]),
+        ("volume", ["--size", "20"]),
         ("cholesky", ["--size", "20"]),
     ] {
         let arguments = [&parameters[..], &["--check", "--json"]].concat();

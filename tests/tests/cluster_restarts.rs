@@ -106,7 +106,7 @@ fn lu_survives_a_death_at_each_point_whatever_frames_and_provider_it_has() {
 fn every_application_survives_deaths() {
     let programs = [
         "sor", "ocean", "matmul", "fft", "radix", "kmeans", "tsp", "water", "market", "nbody", "raytrace",
-        "cholesky", "shifting", "relay", "is",
+        "volume", "cholesky", "shifting", "relay", "is",
     ];
     let deaths = ["kill rank 1 at barrier 3", "kill rank 0 at checkpoint 2 after copy"];
     for program in programs {

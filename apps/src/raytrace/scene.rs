@@ -1,9 +1,7 @@
 //! What is to be seen, and what a ray sees of it.
 
 use crate::random::unit;
-
-/// A point, a direction, or a colour: red, green and blue, from 0 to 1.
-type Vector = [f64; 3];
+use crate::vector::{Vector, dot, length_1, plus};
 
 /// A ball: where its centre is, its radius, its colour, and which part of the light it mirrors.
 pub(super) type Ball = [f64; 8];
@@ -84,9 +82,9 @@ impl<'a> Scene<'a> {
     }
 
     /// The colour of a pixel, from which each coordinate is from -1 to 1, to the right and down.
-    pub(super) fn pixel(&self, [right, down]: [f64; 2], depth: usize) -> u32 {
+    pub(super) fn pixel(&self, [right, down]: [f64; 2], depth: usize) -> Vector {
         let way = length_1([0.6 * right, -0.25 - 0.6 * down, 1.0]);
-        self.seen(Ray { from: EYE, way }, depth).into_iter().fold(0, |pixel, x| pixel << 8 | level(x))
+        self.seen(Ray { from: EYE, way }, depth)
     }
 
     /// What the ray sees if it is thrown so many times at most.
@@ -143,26 +141,6 @@ impl<'a> Scene<'a> {
 fn sky(way: Vector) -> Vector {
     let height = way[1].max(0.0);
     [0.8 - 0.5 * height, 0.9 - 0.4 * height, 1.0]
-}
-
-/// A part of a colour as a number of 8 bits.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 255")]
-fn level(x: f64) -> u32 {
-    (x.clamp(0.0, 1.0) * 255.0).round() as u32
-}
-
-/// `a`, and so many times `b`.
-fn plus(a: Vector, b: Vector, times: f64) -> Vector {
-    [0, 1, 2].map(|axis| a[axis] + times * b[axis])
-}
-
-fn dot(a: Vector, b: Vector) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-fn length_1(a: Vector) -> Vector {
-    let length = dot(a, a).sqrt();
-    a.map(|x| x / length)
 }
 
 #[cfg(test)]

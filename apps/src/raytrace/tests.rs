@@ -21,7 +21,7 @@ fn threads_compute_what_one_worker_does_whatever_the_sizes() {
 fn pixels_are_the_same_whatever_the_tiles() {
     let by_row = |tile: usize| {
         let (raytrace, pixels) = (picture(23, tile), result_of(&picture(23, tile)));
-        raytrace.pixels_by_row().map(|at| pixels[at]).collect::<Vec<_>>()
+        raytrace.tiles().pixels_by_row().map(|at| pixels[at]).collect::<Vec<_>>()
     };
     let pixels = by_row(23);
     assert_eq!(pixels, result_of(&picture(23, 23)), "one tile is row by row");
@@ -32,19 +32,6 @@ fn pixels_are_the_same_whatever_the_tiles() {
     colours.sort_unstable();
     colours.dedup();
     assert!(colours.len() > 100, "there is something to be seen");
-}
-
-#[test]
-fn a_picture_is_written_to_a_file_as_rows_of_pixels() {
-    let path = std::env::temp_dir().join(format!("raytrace-{}.ppm", std::process::id()));
-    let raytrace = picture(9, 4);
-    raytrace.write(&result_of(&raytrace), &path).unwrap();
-    let file = std::fs::read(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    let (head, bytes) = file.split_at(11);
-    assert_eq!(head, b"P6 9 9 255\n");
-    let pixels = result_of(&picture(9, 9)).into_iter();
-    assert!(pixels.flat_map(|pixel| pixel.to_be_bytes().into_iter().skip(1)).eq(bytes.iter().copied()));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::turns::{Counted, Line, Program, Variant, measure};
 /// How many of [`PROGRAMS`] are measured where none is named.
 const STANDARD: usize = 5;
 
-const PROGRAMS: [Program; 17] = [
+const PROGRAMS: [Program; 18] = [
     Program { quick: &["--size", "254", "--iterations", "10"], ..Program::named("laplace") },
     Program {
         parameters: &["--size", "1024", "--block", "32"],
@@ -40,6 +40,7 @@ const PROGRAMS: [Program; 17] = [
         ..Program::named("nbody")
     },
     Program { quick: &["--size", "50"], ..Program::named("raytrace") },
+    Program { quick: &["--size", "24"], ..Program::named("volume") },
     Program { parameters: &["--size", "96"], quick: &["--size", "20"], ..Program::named("cholesky") },
     Program { parameters: &["--class", "s"], quick: &["--class", "s"], ..Program::named("ep") },
     Program { parameters: &["--class", "w"], quick: &["--class", "s"], ..Program::named("is") },

@@ -47,7 +47,7 @@ const fn locking(name: &'static str, arguments: &'static str) -> Program {
 const C_PHOENIX: &str = "phoenix-c";
 
 /// All of them, with sizes of which a run takes about a second.
-pub const PROGRAMS: [Program; 24] = [
+pub const PROGRAMS: [Program; 26] = [
     app("laplace", "--size 254 --iterations 60 --check --json"),
     app("lu", "--size 384 --block 16 --check --json"),
     app("sor", "--size 254 --iterations 40 --check --json"),
@@ -61,6 +61,8 @@ pub const PROGRAMS: [Program; 24] = [
     locking("nbody", "--bodies 600 --steps 8 --check --json"),
     locking("raytrace", "--size 160 --check --json"),
     app("raytrace", "--size 160 --queue atomic --check --json"),
+    locking("volume", "--size 48 --image 96 --check --json"),
+    app("volume", "--size 48 --image 96 --queue atomic --check --json"),
     locking("cholesky", "--size 64 --check --json"),
     locking("market", "--size 200 --steps 20 --check --json"),
     app("shifting", "--size 65536 --iterations 48 --check --json"),
