@@ -1,23 +1,23 @@
-//! VOLUME: pictures of a cloud that is looked through, from all around, after VOLREND in SPLASH-2.
+//! VOLUME: pictures of clouds that light goes through, from all around, after VOLREND in SPLASH-2.
 //!
-//! The cloud is a *volume*: a cube of voxels, numbers that say how dense it is. A ray goes through it from
-//! each pixel, front to back, and samples it in steps of equal length. What a sample shows of the cloud hides
-//! a part of what comes behind, and the ray ends when that is nearly all.
+//! The clouds are a *volume*: a cube of voxels, numbers that say how dense it is there. A ray goes through it
+//! from each pixel, front to back, all rays of a picture in the same direction, and samples it in steps of
+//! equal length. Each sample hides a part of what comes behind, and the ray ends when nearly all is hidden.
 //!
-//! **Empty space is passed over.** A pyramid has the largest voxel of each block of the volume, of blocks of
-//! twice its side, and so on. Where a ray is in a block with nothing to be seen, it goes on where it leaves
-//! the largest one. Samples lie where they would otherwise, so the picture is the same.
+//! **Empty space is passed over.** A pyramid has the largest voxel of each block of the volume, then of each
+//! block of twice its side, and so on. Where a ray is in a block with nothing to be seen, it goes on where it
+//! leaves the largest such block. Samples lie where they would otherwise, so the picture is the same.
 //!
 //! **Who owns what:** workers make neighbouring layers of the volume, and then of each level of the pyramid,
 //! of which the last ones leave some without work. From then on all read both, and nobody writes them. The
-//! tiles of a picture wait in queues, one for each worker, which has neighbouring tiles in it. How long a tile
-//! takes depends on what is to be seen there, so a worker that is done with its own steals from others, if it
+//! tiles of a picture wait in queues, one for each worker, which has neighbouring tiles in it. How long a
+//! tile takes depends on what is to be seen there. So a worker whose queue is empty steals from others, if it
 //! may (`--steal`).
 //!
 //! **The same bits on any number of workers**: a pixel is a matter of the volume and its ray alone.
 //!
-//! **The barriers**: one after the volume and each level of the pyramid, which the next level is made from.
-//! Of each picture, one after the queues are filled, and one that ends it.
+//! **The barriers**: one after the volume and after each level of the pyramid, from which the next one is
+//! made. For each picture, one after the queues are filled, and one that ends it.
 
 mod pyramid;
 mod ray;

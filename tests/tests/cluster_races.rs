@@ -127,6 +127,7 @@ fn applications_are_left_alone_and_compute_the_same() {
             ("lu", &["--size", "256", "--block", "16"]),
             ("sor", &["--size", "125", "--iterations", "20"]),
             ("ocean", &["--size", "65", "--steps", "3"]),
+            ("volume", &["--size", "24", "--image", "40"]),
             ("radix", &["--size", "20000"]),
             ("kmeans", &["--size", "20000", "--iterations", "4"]),
         ] {

@@ -1,7 +1,7 @@
 //! The pyramid: levels of blocks, each of which has the largest voxel in it.
 //!
-//! A *cell* is the cube between eight neighbouring voxels, in which a sample is interpolated from them. Blocks
-//! consist of cells. So blocks that touch have the voxels in common that lie there.
+//! A *cell* is the cube between eight neighbouring voxels, in which a sample is interpolated from them.
+//! Blocks consist of cells. So blocks that touch have the voxels in common that lie there.
 
 use std::ops::Range;
 

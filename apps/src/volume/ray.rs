@@ -47,8 +47,8 @@ impl Camera {
         Self { way, right, down, half: (voxels - 1) as f64 / 2.0 }
     }
 
-    /// The ray of a pixel, whose coordinates are from -1 to 1, to the right and down. It begins before the ball
-    /// around the volume.
+    /// The ray of a pixel, whose coordinates are from -1 to 1, to the right and down. It begins in front of
+    /// the volume.
     pub(super) fn ray(&self, [right, down]: [f64; 2]) -> Ray {
         let (radius, wide) = (3f64.sqrt() * self.half, WIDE * self.half);
         let ahead = plus([self.half; 3], self.way, -radius);
@@ -65,7 +65,7 @@ pub(super) struct Ray {
 }
 
 impl Ray {
-    /// How far it is to where the ray comes into a block, of which these are the cells along each axis, and to
+    /// How far it is to where the ray enters a block, of which these are the cells along each axis, and to
     /// where it leaves it.
     fn crosses(&self, cells: [Range<usize>; 3]) -> [f64; 2] {
         let (mut near, mut far) = (0.0f64, f64::INFINITY);
@@ -121,9 +121,9 @@ impl<'a> Scene<'a> {
     /// How far it is to where the ray leaves the largest block around the cell in which nothing is to be
     /// seen, if there is one.
     ///
-    /// Rounding does not matter. A sample just beside the block that counts as one in it is hardly denser than
-    /// the block's face. No voxel there reaches [`VISIBLE`], and they are whole numbers: a sample stays well
-    /// below it.
+    /// Rounding does not matter. A sample just beside the block that counts as one in it is hardly denser
+    /// than the block's face. No voxel there reaches [`VISIBLE`], and they are whole numbers: a sample stays
+    /// well below it.
     fn clear_until(&self, ray: &Ray, cell: [usize; 3]) -> Option<f64> {
         let is_clear = |level: &&Level| self.blocks[level.block(cell)] < VISIBLE;
         let largest = self.levels.iter().take_while(is_clear).last()?;
