@@ -26,7 +26,7 @@ macro_rules! program {
 const PROGRAMS: [Program; 21] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
-    program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
+    program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12 --layout rows", "--size 64 --block 16"),
     program!("lu-c", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
     program!("sor", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("ocean", "--size 5", "--size 9 --steps 0", "--size 65 --steps 3 --cycles 4"),

@@ -9,10 +9,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// Every application with a size that leaves no rank without work, nor gives all the same.
-const APPLICATIONS: [(&str, &[&str]); 4] = [
+const APPLICATIONS: [(&str, &[&str]); 5] = [
     ("laplace", &["--size", "126", "--iterations", "20", "--check", "--json"]),
     ("laplace-c", &["--size", "126", "--iterations", "20", "--check", "--json"]),
     ("lu", &["--size", "256", "--block", "16", "--check", "--json"]),
+    ("lu", &["--size", "192", "--block", "16", "--layout", "rows", "--check", "--json"]),
     ("lu-c", &["--size", "256", "--block", "16", "--check", "--json"]),
 ];
 

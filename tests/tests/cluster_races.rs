@@ -125,6 +125,7 @@ fn applications_are_left_alone_and_compute_the_same() {
         for (name, arguments) in [
             ("laplace", &["--size", "126", "--iterations", "20"][..]),
             ("lu", &["--size", "256", "--block", "16"]),
+            ("lu", &["--size", "128", "--block", "16", "--layout", "rows"]),
             ("sor", &["--size", "125", "--iterations", "20"]),
             ("ocean", &["--size", "65", "--steps", "3"]),
             ("volume", &["--size", "24", "--image", "40"]),

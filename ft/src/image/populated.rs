@@ -298,11 +298,9 @@ mod tests {
         assert_eq!(written(), [(3, false), (PAGES - 2, false)]);
         write(begin.wrapping_add(3 * PAGE));
         assert_eq!(written(), [(3, true), (PAGES - 2, false)]);
+        let page = begin.wrapping_add(3 * PAGE);
         // SAFETY: a page of the mapping, which is that of the file again.
-        assert_eq!(
-            unsafe { libc::madvise(begin.wrapping_add(3 * PAGE).cast(), PAGE, libc::MADV_DONTNEED) },
-            0
-        );
+        assert_eq!(unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_DONTNEED) }, 0);
         assert_eq!(written(), [(PAGES - 2, false)]);
         read(3);
         assert_eq!(written(), [(PAGES - 2, false)]);

@@ -47,9 +47,10 @@ const fn locking(name: &'static str, arguments: &'static str) -> Program {
 const C_PHOENIX: &str = "phoenix-c";
 
 /// All of them, with sizes of which a run takes about a second.
-pub const PROGRAMS: [Program; 26] = [
+pub const PROGRAMS: [Program; 27] = [
     app("laplace", "--size 254 --iterations 60 --check --json"),
     app("lu", "--size 384 --block 16 --check --json"),
+    app("lu", "--size 384 --block 16 --layout rows --check --json"),
     app("sor", "--size 254 --iterations 40 --check --json"),
     locking("ocean", "--size 33 --steps 2 --check --json"),
     app("matmul", "--size 256 --check --json"),
