@@ -117,7 +117,7 @@ impl<'a, 'b> Save<'a, 'b> {
     fn save_mappings(&mut self, pages: &PageMap, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
         let mut together = 0..0;
         for mapping in mappings.iter().filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
-            let is_plain = mapping.is_readable() && !self.is_watched(pages, mapping);
+            let is_plain = mapping.is_readable() && !self.tracking.is_for(mapping);
             let follows = mapping.start == together.end;
             if is_plain && follows && self.needed(mapping) == mapping.range() {
                 together.end = mapping.end;
@@ -131,10 +131,6 @@ impl<'a, 'b> Save<'a, 'b> {
             }
         }
         self.save_range(pages, together)
-    }
-
-    fn is_watched(&self, pages: &PageMap, mapping: &Mapping<'_>) -> bool {
-        self.tracking.is_for(mapping) && pages.can_watch(mapping)
     }
 
     fn describe(&self, writer: &mut Writer, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
@@ -206,16 +202,8 @@ impl<'a, 'b> Save<'a, 'b> {
         mapping: &Mapping<'_>,
         trusted: bool,
     ) -> Result<bool, SaveError> {
-        let (staged, range) = (&mut *self.staged, mapping.range());
-        if mapping.has_file() && !staged.knows_any(Key::private(range.start)..Key::private(range.end)) {
-            // Code, say: it has had no page of its own, so none can have gone.
-            let any_written = pages.any_written(&range)?;
-            if any_written == Some(true) || any_written.is_some() && !trusted {
-                self.save_range(pages, range)?;
-            }
-            return Ok(any_written.is_some());
-        }
-        pages.written(mapping, |mut run, was_written| {
+        let staged = &mut *self.staged;
+        pages.written(mapping.range(), |mut run, was_written| {
             while !run.is_empty() {
                 if trusted && !was_written {
                     run.start += staged.keep(Key::private(run.start), run.len() / PAGE) * PAGE;

@@ -19,8 +19,6 @@ const MODE_WP: u64 = 1 << 1;
 /// Mappings of fewer bytes are compared: they are not worth a system call, and a fault for each page that is
 /// written. Besides, a heap that is watched does not grow, but gets another mapping behind it.
 const LEAST: usize = 1 << 18;
-/// Of a file.
-const LEAST_OF_FILE: usize = 1 << 17;
 
 /// `struct uffdio_api` of `linux/userfaultfd.h`.
 #[repr(C)]
@@ -73,9 +71,9 @@ impl Tracking {
 
     /// Whether the mapping is of a kind that is put under protection.
     pub(super) fn is_for(&self, mapping: &Mapping<'_>) -> bool {
-        let is_stack = mapping.name.starts_with(b"[stack");
-        let least = if mapping.has_file() { LEAST_OF_FILE } else { LEAST };
-        self.fd.is_some() && mapping.is_readable() && !is_stack && mapping.range().len() >= least
+        let is_plain =
+            !mapping.has_file() && mapping.protection & 3 == 3 && !mapping.name.starts_with(b"[stack");
+        self.fd.is_some() && is_plain && mapping.range().len() >= LEAST
     }
 
     /// From now on the kernel remembers which pages of the mapping are written, beginning with all.

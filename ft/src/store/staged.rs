@@ -15,7 +15,6 @@ use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 use nix::sys::resource::{Resource, getrlimit};
 use std::fmt;
-use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
@@ -258,12 +257,6 @@ impl<'a> Staged<'a> {
             kept += 1;
         }
         kept
-    }
-
-    /// Whether the epoch before has any page of these, which are not below those that were saved.
-    pub fn knows_any(&mut self, pages: Range<Key>) -> bool {
-        self.known(pages.start);
-        self.known.get(self.next_known).is_some_and(|entry| entry.key < pages.end)
     }
 
     /// What the epoch before has of a page.
