@@ -1,5 +1,5 @@
-//! LU: SPLASH-2's blocked LU factorisation without pivoting, with contiguous blocks, or with a matrix that lies
-//! row by row (`--layout rows`).
+//! LU: SPLASH-2's blocked LU factorisation without pivoting, with contiguous blocks, or with a matrix that
+//! lies row by row (`--layout rows`).
 //!
 //! A dense `size × size` matrix, cut into square blocks, becomes `L·U` in place. Step k factors the diagonal
 //! block (k, k), solves with it for the perimeter (the blocks below and right of it), and subtracts the

@@ -65,8 +65,8 @@ impl PageMap {
         Ok(())
     }
 
-    /// As [`runs`](Self::runs), with whether the pages were written since this was asked last. Returns whether
-    /// the kernel remembers that; if not, nothing was found.
+    /// As [`runs`](Self::runs), with whether the pages were written since this was asked last. Returns
+    /// whether the kernel remembers that; if not, nothing was found.
     pub(super) fn written<E: From<SyscallFailure>>(
         &self,
         range: Range<usize>,

@@ -141,7 +141,8 @@ pub(super) fn course(
     let wanted = |rank: u32| wanted.get(&rank).filter(|host| !lost.contains(host));
     let next = layout.moved(|rank| *wanted(rank).or(with_epoch(rank).first()).unwrap_or(&0));
     let next = next.ok_or(Unrecoverable::Lost { rank: 0, epoch })?;
-    // New copies have nothing yet: they get all with the next checkpoint. Until then those count that have it.
+    // New copies have nothing yet: they get all with the next checkpoint. Until then those count that have
+    // it.
     let keeps = |rank: u32| {
         let host = next.host_of(rank);
         let has = |copy: &u32| epoch == Epoch(0) || with_epoch(rank).contains(copy);
