@@ -125,14 +125,14 @@ pub struct PreparedImage {
 /// The program has something that an image cannot carry.
 pub fn prepare(own: &Own<'_>) -> Result<PreparedImage, Refusal> {
     area::have_scratch()?;
+    // First of all: what is found out from here on is not changed by handlers, nor, if this thread is alone,
+    // by anybody.
+    let quiet = Quiet::now()?;
+    let is_alone = !threads::has_others()?;
     save::refuse_what_cannot_be_saved()?;
-    Ok(PreparedImage {
-        quiet: Quiet::now()?,
-        is_alone: !threads::has_others()?,
-        identity: Identity::of_this_process()?,
-        is_learnt: false,
-        files: Files::of_this_process(own.descriptors)?,
-    })
+    let identity = Identity::of_this_process()?;
+    let files = Files::of_this_process(own.descriptors)?;
+    Ok(PreparedImage { quiet, is_alone, identity, is_learnt: false, files })
 }
 
 /// In a process that has come back: these are the files that were given to it as standard output and error.

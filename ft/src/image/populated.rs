@@ -19,7 +19,7 @@ const SWAPPED: u64 = 1 << 62;
 const PRESENT: u64 = 1 << 63;
 
 /// What is asked for the pages of a range.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Ask {
     /// Which have bytes of their own.
     Present,
