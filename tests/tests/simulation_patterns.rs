@@ -317,6 +317,28 @@ fn pages_written_one_after_the_other_away_from_home_take_few_faults_and_only_wha
 }
 
 #[test]
+fn pages_that_two_ranks_write_in_every_interval_take_no_faults() {
+    let pages = 64;
+    for setup in both_kinds(2, pages) {
+        let mut script = Script::new(2, pages);
+        let area = script.alloc(pages, AllocOptions::default());
+        for i in 0..12u8 {
+            script.interval(|interval| {
+                for page in area.iter() {
+                    (0..2)
+                        .for_each(|rank| interval.push(rank, Op::Write(part(page, rank as usize * 2048), i)));
+                }
+            });
+        }
+        let report = run(setup, script);
+        for i in 8..12 {
+            let g = report.gained(i);
+            assert_eq!((g.write_faults, g.predicted, g.diffs), (0, 128, 64), "interval {i}");
+        }
+    }
+}
+
+#[test]
 fn a_page_with_more_than_64_sharers_reaches_them_all() {
     let ranks = 100;
     for setup in both_kinds(ranks, 1) {

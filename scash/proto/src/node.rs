@@ -26,6 +26,7 @@ mod destroy;
 mod dissemination;
 mod exact;
 mod fault;
+mod first_touch;
 mod history;
 mod home;
 mod intervals;

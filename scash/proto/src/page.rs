@@ -136,6 +136,8 @@ impl Word {
 pub(crate) struct BarrierEnd {
     /// The twin is of no use.
     pub(crate) drop_twin: bool,
+    /// It stays writable: its twin is to be what it is now.
+    pub(crate) renew_twin: bool,
     /// What was here is no good any more.
     pub(crate) gone: bool,
     /// It was in view.

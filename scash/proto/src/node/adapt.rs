@@ -3,7 +3,7 @@
 
 use super::migrate::Migration;
 use super::watch::Watched;
-use super::{Config, MOST_AHEAD, Node, Protocol};
+use super::{Collective, Config, MOST_AHEAD, Node, Protocol};
 use crate::copyset::CopyMode;
 use crate::page::{CachedPage, Look};
 use crate::{Pages, Rank, Strided};
@@ -11,12 +11,19 @@ use std::collections::BTreeMap;
 
 /// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two
 /// arrays that change roles read each one in every second interval.
-const REUSE_WITHIN: u8 = 4;
+const REUSE_WITHIN: u64 = 4;
 /// Intervals that a subscriber gives a page, once out of its view, to be read again.
 const WATCH: u32 = 8;
 /// Intervals until a subscribed page is looked at for the first time; doubles with each time that it proves
 /// to be read.
 const FIRST_LOOK: u32 = 4;
+
+/// A copy that is predicted to be written is protected once in so many intervals, to see whether it still is:
+/// its home may put its own changes into the frame before the barrier compares it, and they look like this
+/// rank's.
+const DOUBT_AFTER: u32 = 16;
+/// Pages in a row of which this happens in the same interval, so that their faults go together.
+const TOGETHER: u32 = 16;
 
 /// Runs of at most this many pages count as short ones.
 const SHORT: u32 = 16;
@@ -249,10 +256,20 @@ impl Node {
     /// Whether a copy that was just fetched is worth a subscription.
     pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> bool {
         let again = || {
-            let last = self.table.cached(page).and_then(|page| page.fetched_in());
-            last.is_some_and(|then| self.interval.to_le_bytes()[0].wrapping_sub(then) <= REUSE_WITHIN)
+            let last = self.table.cached(page).and_then(|page| page.last_fetched(self.interval));
+            last.is_some_and(|ago| ago <= REUSE_WITHIN)
         };
         protocol != Protocol::Adaptive || again()
+    }
+
+    /// Whether a copy stays writable at the end of this barrier if it is written in each interval. Not where
+    /// intervals end between barriers: each lock that leaves would have it compared with its twin. And not if
+    /// this call makes locks, or frees the page.
+    pub(super) fn predicts_writes(&self, page: u32) -> bool {
+        use Collective::{Barrier, Broadcast, Divide, Publish};
+        let plain = matches!(self.meetings.collective, Barrier | Publish(_) | Divide { .. } | Broadcast(_));
+        let doubts = (self.interval.wrapping_add(page / TOGETHER)).is_multiple_of(DOUBT_AFTER);
+        self.cfg.predict && !self.cfg.races && !self.keeps_back() && plain && !doubts
     }
 
     /// A page became subscribed: looks at it later, if its allocation adapts.

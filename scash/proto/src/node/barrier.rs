@@ -36,7 +36,7 @@ use super::dissemination::Dissemination;
 use super::intervals::After;
 use super::{Collective, MeetingStage, Node, Outcome, Output, Phase, Transfer, Violation, runs};
 use crate::page::{Access, CachedPage, Hold, Page};
-use crate::wire::{Attendance, Control, News, Notice, Token};
+use crate::wire::{Attendance, Control, Notice, Token};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub(super) struct Meeting {
     counts: BTreeMap<Rank, u32>,
     /// What this rank still says to each peer before the meeting.
     controls: BTreeMap<Rank, Control>,
-    notices: Vec<Notice>,
+    pub(super) notices: Vec<Notice>,
 }
 
 impl Meeting {
@@ -94,7 +94,7 @@ pub(super) struct Meetings {
     /// In this barrier pages come to new homes, so that it takes a third meeting.
     settling: bool,
     /// Pages that this rank first touched but another rank did, too, and before it in rank order.
-    lost: Vec<u32>,
+    pub(super) lost: Vec<u32>,
     /// What peers said in the meetings of this barrier, for its end.
     pub(super) kept: Vec<(Rank, Control)>,
     /// What is broadcast.
@@ -220,24 +220,17 @@ impl Node {
         }
     }
 
-    /// First touches of this interval become notices for everybody.
-    fn claims(&mut self, due: &[u32]) {
-        let rank = self.cfg.rank;
-        let is_claimed = |p: &u32| self.table.at_home(*p).is_some_and(|home| home.is_claimed());
-        let claimed: Vec<u32> = due.iter().copied().filter(is_claimed).collect();
-        let notices = &mut self.meetings.now.notices;
-        runs(&claimed, |pages| notices.push(Notice { origin: rank, pages, news: News::FirstTouch }));
-    }
-
     /// The result of a comparison that the flush ordered.
     pub(super) fn compared(&mut self, page: u32, changed: bool, by: Transfer) {
         if let Some(home) = self.table.at_home(page) {
             self.pushed(page, home, changed, by);
             return;
         }
-        let copy = self.table.cached(page);
-        self.counters.predicted += u64::from(changed && copy.is_some_and(|copy| copy.is_ahead()));
-        let reported = copy.is_some_and(|copy| copy.is_reported());
+        let Some(mut copy) = self.table.cached(page) else { return };
+        self.counters.predicted += u64::from(changed && (copy.is_ahead() || copy.is_predicted()));
+        let reported = copy.is_reported();
+        copy.compared(changed || reported, self.predicts_writes(page));
+        self.table.put(page, copy);
         if let Some(home) = self.home(page).filter(|_| changed || reported) {
             self.counters.diffs += 1;
             self.meetings.now.away = true;
@@ -429,38 +422,6 @@ impl Node {
         self.meetings.meeting = self.meetings.meeting.wrapping_add(1);
     }
 
-    /// Everybody's first touches of this interval: the lowest rank that claimed a page is its home. Returns
-    /// whether a page was claimed twice or is to move.
-    fn settle(&mut self, notices: &[Notice]) -> bool {
-        if self.shares_frames() {
-            self.note_given_homes(notices);
-            return false;
-        }
-        let me = self.cfg.rank;
-        let mut claims: Vec<&Notice> = notices.iter().filter(|n| n.news == News::FirstTouch).collect();
-        claims.sort_unstable();
-        let mut disputed = claims.len() < notices.len();
-        for n in claims {
-            for page in n.pages.iter() {
-                match self.table.get(page).page() {
-                    Page::Unclaimed(unclaimed) if n.origin != me => {
-                        self.table.put(page, unclaimed.learn(n.origin))
-                    }
-                    Page::Home(home) if n.origin < me && home.is_claimed() => {
-                        self.table.put(page, home.lose(n.origin));
-                        self.meetings.lost.push(page);
-                        self.homes.loses_untracked(true);
-                    }
-                    _ => {}
-                }
-                disputed |= self.table.get(page).home() != Some(n.origin);
-            }
-        }
-        // In the order in which they were claimed.
-        self.meetings.lost.sort_unstable();
-        disputed
-    }
-
     /// The end of the barrier: copies that are not good any more go out of view, what was written is
     /// protected again, and the next interval begins.
     fn end(&mut self) {
@@ -526,6 +487,10 @@ impl Node {
         self.table.put(page, state);
         if ended.drop_twin {
             self.out.push_back(Output::DropTwin(page));
+        }
+        if ended.renew_twin {
+            self.make_twin(page);
+            self.table.touch(page);
         }
         let home = matches!(state, Page::Home(_));
         if ended.unmap {

@@ -204,7 +204,8 @@ impl Node {
         self.out.push_back(Output::Protect(pages, Access::Write));
     }
 
-    fn make_twin(&mut self, page: u32) {
+    /// Orders that a page's twin be what the page is now.
+    pub(super) fn make_twin(&mut self, page: u32) {
         self.counters.twins += 1;
         self.out.push_back(Output::Twin(page));
     }

@@ -5,6 +5,8 @@ use super::{Access, BarrierEnd};
 
 /// Facts of copies.
 pub(super) mod flag {
+    /// Stays writable at the end of the barrier, and has a twin: it is written in every interval.
+    pub(in crate::page) const PREDICTED: u64 = 1 << 31;
     /// Was out of view when it was last looked at.
     pub(in crate::page) const LOOKED_AT: u64 = 1 << 36;
     /// The home is told at the next barrier how this copy is to be kept: a lease becomes a subscription, a
@@ -24,19 +26,23 @@ pub(super) mod flag {
     pub(in crate::page) const FETCHED: u64 = 1 << 43;
     /// From a record on that this rank has applied, those of the home name the page if it has written it.
     pub(in crate::page) const EXACT: u64 = 1 << 44;
+    /// Had changed when a barrier compared it with its twin the last time.
+    pub(in crate::page) const CHANGED: u64 = 1 << 55;
 }
 
 const HOLD_SHIFT: u32 = 32;
 const VIEW_SHIFT: u32 = 34;
 const VAIN_SHIFT: u32 = 45;
 const FETCHED_SHIFT: u32 = 48;
+/// Of the number of the last fetch's interval, so many bits are kept.
+const FETCHED: u64 = 0x7f;
 const RENEWALS_SHIFT: u32 = 56;
 const FOUND_SHIFT: u32 = 60;
 
 /// In place of a number of renewals in vain: the home was asked to track the page.
 const ASKED: u64 = 0b111;
 
-pub(super) const NAMES: [(u64, &str); 9] = [
+pub(super) const NAMES: [(u64, &str); 11] = [
     (flag::LOOKED_AT, "looked at"),
     (flag::WANTED, "wanted"),
     (flag::REPORTED, "reported"),
@@ -46,6 +52,8 @@ pub(super) const NAMES: [(u64, &str); 9] = [
     (flag::ENDED, "ended"),
     (flag::FETCHED, "fetched"),
     (flag::EXACT, "exact"),
+    (flag::PREDICTED, "predicted"),
+    (flag::CHANGED, "changed"),
 ];
 
 /// By what right this rank has a copy.
@@ -153,8 +161,8 @@ impl CachedPage {
     pub(super) fn describe(self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, ", cached, held by {:?}, view {:?}", self.hold(), self.view())?;
         self.0.name(f, &NAMES)?;
-        if let Some(interval) = self.fetched_in() {
-            write!(f, " in {interval}")?;
+        if self.0.has(flag::FETCHED) {
+            write!(f, " in {}", self.0.field(FETCHED_SHIFT, FETCHED))?;
         }
         write!(f, ", renewals {}, found read {}", self.renewals(), self.found())
     }
@@ -213,9 +221,14 @@ impl CachedPage {
         self.0.has(flag::AHEAD)
     }
 
-    /// Interval (mod 256) of the last fetch.
-    pub(crate) fn fetched_in(self) -> Option<u8> {
-        self.0.has(flag::FETCHED).then_some((self.0.0 >> FETCHED_SHIFT).to_le_bytes()[0])
+    pub(crate) fn is_predicted(self) -> bool {
+        self.0.has(flag::PREDICTED)
+    }
+
+    /// How many intervals ago it was last fetched (mod 128).
+    pub(crate) fn last_fetched(self, interval: u32) -> Option<u64> {
+        let then = self.0.field(FETCHED_SHIFT, FETCHED);
+        self.0.has(flag::FETCHED).then_some(u64::from(interval).wrapping_sub(then) & FETCHED)
     }
 
     /// Times that it is still to be renewed by acquires rather than ended.
@@ -248,7 +261,7 @@ impl CachedPage {
             }
         }
         self.0.set(flag::FETCHED);
-        self.0.set_field(FETCHED_SHIFT, 0xff, u64::from(interval.to_le_bytes()[0]));
+        self.0.set_field(FETCHED_SHIFT, FETCHED, u64::from(interval));
     }
 
     /// It was read from its home, which may have been writing it and brings its changes: the home is to bring
@@ -348,6 +361,16 @@ impl CachedPage {
         quiet
     }
 
+    /// A barrier has compared it with its twin. `predicts`: if that found it changed the last time, too, it
+    /// stays writable.
+    pub(crate) fn compared(&mut self, changed: bool, predicts: bool) {
+        let again = self.0.has(flag::CHANGED);
+        self.0.clear(flag::CHANGED | flag::PREDICTED);
+        if changed {
+            self.0.set(flag::CHANGED | if again && predicts { flag::PREDICTED } else { 0 });
+        }
+    }
+
     /// The program has it written back: the barrier tells its home.
     pub(crate) fn report(&mut self) {
         self.0.set(flag::REPORTED);
@@ -422,10 +445,20 @@ impl CachedPage {
         gone
     }
 
+    /// Whether the barrier's end leaves it as it is, but for the twin.
+    fn stays_writable(self) -> bool {
+        let kept = self.hold() == Hold::Subscription && !self.is_wanted();
+        kept && self.is_predicted() && self.access() == Access::Write
+    }
+
     /// The barrier ends: leases and stale copies end, what was written is protected again, subscriptions
     /// begin.
     #[inline]
     pub(crate) fn end_interval(&mut self) -> BarrierEnd {
+        if self.stays_writable() {
+            self.0.clear(flag::AHEAD | flag::QUIET | flag::REPORTED | flag::FRESH);
+            return BarrierEnd { renew_twin: true, ..BarrierEnd::default() };
+        }
         let mut ended = BarrierEnd { drop_twin: self.has_twin(), ..BarrierEnd::default() };
         if self.0.has(common::STALE) || self.is_leased() {
             ended.gone = true;
@@ -455,7 +488,8 @@ impl CachedPage {
                 | flag::WANTED
                 | flag::REPORTED
                 | flag::FRESH
-                | flag::EXACT,
+                | flag::EXACT
+                | flag::PREDICTED,
         );
         self.0.set_field(VAIN_SHIFT, ASKED, 0);
         ended

@@ -18,7 +18,7 @@ fn facts_of_a_word_do_not_disturb_each_other() {
     page.write(true);
     page.put_back(false);
     assert_eq!((page.home(), page.access()), (Some(Rank(MAX_RANKS - 1)), Access::Write));
-    assert_eq!((page.fetched_in(), page.hold(), page.view()), (Some(0xff), Hold::Lease, View::Plain));
+    assert_eq!((page.last_fetched(0x201), page.hold(), page.view()), (Some(2), Hold::Lease, View::Plain));
     assert!(
         page.is_wanted() && page.is_ahead() && page.has_twin() && !page.is_fresh() && !page.is_reported()
     );
@@ -29,7 +29,7 @@ fn facts_of_a_word_do_not_disturb_each_other() {
     page.fetched(3, 99, false);
     let renewed = (0..20).take_while(|_| page.renew()).count();
     assert_eq!(renewed, 15, "an acquire had ended it");
-    assert_eq!((page.fetched_in(), page.home()), (Some(3), Some(Rank(MAX_RANKS - 1))));
+    assert_eq!((page.last_fetched(3), page.home()), (Some(0), Some(Rank(MAX_RANKS - 1))));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_role_takes_nothing_along_to_the_next() {
     home.messaged();
     home.untrack();
     let copy = home.hand_over(Rank(2));
-    assert_eq!((copy.hold(), copy.view(), copy.fetched_in()), (Hold::Nothing, View::Plain, None));
+    assert_eq!((copy.hold(), copy.view(), copy.last_fetched(7)), (Hold::Nothing, View::Plain, None));
     assert!(!copy.is_wanted() && !copy.is_fresh() && !copy.is_reported() && !copy.is_ahead());
     assert_eq!(copy.home(), Some(Rank(2)));
 }

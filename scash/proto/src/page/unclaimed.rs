@@ -84,7 +84,7 @@ impl CachedPage {
     pub(crate) fn follow(self, home: Rank) -> CachedPage {
         let mut page = self;
         page.forget_subscription();
-        page.0.clear(cached::flag::WANTED | cached::flag::FETCHED);
+        page.0.clear(cached::flag::WANTED | cached::flag::FETCHED | cached::flag::CHANGED);
         page.0.set(flag::STALE);
         page.0.set_home(home);
         page

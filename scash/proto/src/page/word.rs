@@ -21,7 +21,7 @@ const ACCESS_SHIFT: u32 = 20;
 const ROLE_SHIFT: u32 = 22;
 const ROLE: u64 = 0b11 << ROLE_SHIFT;
 /// The facts that only homes, or only copies have.
-const OWN_FACTS: u64 = u64::MAX << 32;
+const OWN_FACTS: u64 = u64::MAX << 31;
 
 /// Facts that a page has whoever its home is.
 pub(super) mod flag {

@@ -71,6 +71,127 @@ fn a_prediction_that_does_not_come_true_is_given_up() {
     assert!(!job.orders(1).contains(&Output::Push(0)));
 }
 
+/// A job of two ranks in which rank 0 has a subscription of page 0, at home at rank 1.
+fn subscribed() -> Job {
+    let mut job = Job::with(2, 4, at(1, Protocol::Update));
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    job
+}
+
+#[test]
+fn a_copy_written_in_two_barriers_stays_writable_and_its_twin_is_made_anew() {
+    let mut job = subscribed();
+    job.write(0, 0);
+    job.barrier();
+    assert_eq!(job.nodes[0].access(0), Access::Read);
+    job.write(0, 0);
+    job.orders(0);
+    job.barrier();
+    let orders = job.orders(0);
+    assert_eq!(job.nodes[0].access(0), Access::Write);
+    assert!(
+        orders.contains(&Output::Twin(0)),
+        "what its home and others wrote is not this rank's: {orders:?}"
+    );
+    assert!(!orders.contains(&Output::DropTwin(0)));
+    let faults = job.nodes[0].counters().write_faults;
+    job.changed.insert((0, 0));
+    job.barrier();
+    assert!(job.orders(0).contains(&Output::Diff { page: 0, to: Rank(1), force: false }));
+    let counters = job.nodes[0].counters();
+    assert_eq!((counters.write_faults - faults, counters.diffs, counters.predicted), (0, 3, 1));
+}
+
+#[test]
+fn a_copy_that_was_not_written_as_predicted_is_protected() {
+    let mut job = subscribed();
+    for _ in 0..2 {
+        job.write(0, 0);
+        job.barrier();
+    }
+    job.orders(0);
+    job.barrier();
+    let orders = job.orders(0);
+    assert!(orders.contains(&Output::DropTwin(0)) && orders.contains(&Output::Protect(one(0), Access::Read)));
+    job.write(0, 0);
+    job.barrier();
+    assert_eq!(job.nodes[0].access(0), Access::Read, "written once since");
+}
+
+#[test]
+fn a_copy_that_is_predicted_is_doubted_once_in_sixteen_intervals() {
+    let mut job = subscribed();
+    let mut protected = 0;
+    for _ in 0..48 {
+        job.write(0, 0);
+        job.barrier();
+        protected += u32::from(job.nodes[0].access(0) == Access::Read);
+    }
+    assert_eq!(protected, 1 + 3, "in the beginning, and three times to see");
+}
+
+#[test]
+fn no_copy_is_predicted_to_be_written_in_a_job_that_has_locks() {
+    let mut job = subscribed();
+    for _ in 0..2 {
+        job.write(0, 0);
+        job.barrier();
+    }
+    assert_eq!(job.nodes[0].access(0), Access::Write);
+    job.changed.insert((0, 0));
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    assert_eq!(job.nodes[0].access(0), Access::Read);
+    for _ in 0..3 {
+        job.write(0, 0);
+        job.barrier();
+        assert_eq!(job.nodes[0].access(0), Access::Read);
+    }
+}
+
+#[test]
+fn a_copy_that_is_predicted_ends_when_its_home_says_that_it_wrote_the_page() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Invalidate));
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    for _ in 0..2 {
+        job.write(0, 0);
+        job.barrier();
+    }
+    assert_eq!(job.nodes[0].access(0), Access::Write);
+    job.changed.insert((0, 0));
+    job.touch(1, 0, Access::Write);
+    job.barrier();
+    assert_eq!(job.nodes[0].access(0), Access::None);
+}
+
+#[test]
+fn a_copy_that_is_predicted_ends_with_its_home_its_mode_or_its_allocation() {
+    for why in ["the home moves", "it is kept in another way", "it is freed"] {
+        let mut job = subscribed();
+        for _ in 0..2 {
+            job.write(0, 0);
+            job.barrier();
+        }
+        job.changed.insert((0, 0));
+        job.orders(0);
+        let call = match why {
+            "the home moves" => {
+                job.give(1, Input::SetHome(one(0), Rank(0)));
+                Collective::Barrier
+            }
+            "it is kept in another way" => {
+                job.give(0, Input::SetProtocol(0, Protocol::Invalidate));
+                Collective::Barrier
+            }
+            _ => Collective::Free(0),
+        };
+        job.all(call);
+        assert!(job.orders(0).contains(&Output::DropTwin(0)), "{why}");
+        assert_ne!(job.nodes[0].access(0), Access::Write, "{why}");
+    }
+}
+
 #[test]
 fn under_invalidate_the_home_tells_once_and_is_not_tracked_any_more() {
     let mut job = Job::with(3, 4, at(1, Protocol::Invalidate));
