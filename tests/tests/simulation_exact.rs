@@ -98,7 +98,7 @@ fn random(setup: &Setup) -> Script {
     let mut script = Script::new(ranks, setup.pages);
     let placement = match rng.below(4) {
         0 => Placement::FirstTouch,
-        1 => Placement::Cyclic { pages: NonZeroU32::MIN },
+        1 => Placement::Cyclic { pages: NonZeroU32::MIN, first: 0 },
         _ => Placement::Rank(rng.below(ranks)),
     };
     let protocol =

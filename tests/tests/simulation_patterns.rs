@@ -367,8 +367,10 @@ fn a_thousand_ranks_agree_with_a_dozen_messages_a_barrier_each() {
     let pages = 50;
     for setup in both_kinds(ranks, pages) {
         let mut script = Script::new(ranks, pages);
-        let area = script
-            .alloc(pages, options(Placement::Cyclic { pages: 1.try_into().unwrap() }, Protocol::Adaptive));
+        let area = script.alloc(
+            pages,
+            options(Placement::Cyclic { pages: 1.try_into().unwrap(), first: 0 }, Protocol::Adaptive),
+        );
         for i in 0..barriers - 2 {
             script.interval(|interval| {
                 // Twenty ranks share each page; each writes its own bytes in one half of the intervals, and

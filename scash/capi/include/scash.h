@@ -34,8 +34,8 @@
  * Errors: functions that return an int give -1, those that return a pointer give NULL, and dsm_error() then
  * has the text. Before dsm_init and after dsm_finalize all functions fail but dsm_error and dsm_version.
  *
- * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free of what these returned, dsm_barrier, dsm_broadcast,
- * dsm_finalize, and those that make and destroy objects: dsm_locks_create, dsm_rwlocks_create,
+ * Collective functions (dsm_alloc, dsm_alloc_with, dsm_alloc_blocks, dsm_free of what these returned, dsm_barrier,
+ * dsm_broadcast, dsm_finalize, and those that make and destroy objects: dsm_locks_create, dsm_rwlocks_create,
  * dsm_semaphores_create, dsm_conditions_create, dsm_flags_create, dsm_locks_destroy, dsm_rwlocks_destroy,
  * dsm_semaphores_destroy, dsm_conditions_destroy, dsm_flags_destroy) are called by all ranks, in the same order
  * and with the same arguments; each includes a memory barrier. One thread of a rank calls them, while its other
@@ -102,7 +102,7 @@ typedef enum dsm_placement_t {
    */
   DSM_PLACEMENT_BLOCK = 1,
   /**
-   * In runs of `cyclic_bytes` that go round the ranks, beginning with rank 0.
+   * In runs of `cyclic_bytes` that go round the ranks, beginning with the rank `rank`.
    */
   DSM_PLACEMENT_CYCLIC = 2,
   /**
@@ -175,7 +175,8 @@ typedef struct dsm_alloc_options_t {
    */
   enum dsm_protocol_t protocol;
   /**
-   * The home of all pages. Looked at with DSM_PLACEMENT_RANK only.
+   * The home of all pages with DSM_PLACEMENT_RANK, that of the first run with DSM_PLACEMENT_CYCLIC.
+   * Looked at with these only.
    */
   int rank;
   /**
@@ -193,6 +194,20 @@ typedef struct dsm_alloc_options_t {
    */
   size_t reserved[4];
 } dsm_alloc_options_t;
+
+/**
+ * One of the blocks that `dsm_alloc_blocks` allocates.
+ */
+typedef struct dsm_block_t {
+  /**
+   * How long it is.
+   */
+  size_t bytes;
+  /**
+   * The home of its pages.
+   */
+  int rank;
+} dsm_block_t;
 
 /**
  * What a rank has counted and timed since `dsm_init`. Where ranks share frames, no access to what is
@@ -383,18 +398,29 @@ void *dsm_alloc(size_t bytes);
  * Allocates as `dsm_alloc` does, with a say in placement, protocol and block size. Collective:
  * with the same options at all ranks. `options` may be NULL, for the defaults.
  *
- * To place each page by a rule of your own: allocate with the defaults, call `dsm_set_home` for
- * the pages before anyone has touched them, then `dsm_barrier`.
+ * To place pages by a rule of your own, use `dsm_alloc_blocks`.
  *
  * Returns NULL on error, as `dsm_alloc` does, or if an option has a value that does not exist.
  */
 void *dsm_alloc_with(size_t bytes, const struct dsm_alloc_options_t *options);
 
 /**
+ * Allocates `count` blocks, one right behind the other, each at home at a rank of its own. Collective: all
+ * ranks come with the same blocks. `options` may be NULL, for the defaults; the blocks take the place of
+ * its placement.
+ *
+ * A page that several blocks share is at home at the rank of the first of these: give blocks that are to
+ * lie on pages of their own multiples of DSM_PAGE_SIZE.
+ *
+ * Returns NULL on error, as `dsm_alloc` does, or if there is no such rank.
+ */
+void *dsm_alloc_blocks(const struct dsm_block_t *blocks, size_t count, const struct dsm_alloc_options_t *options);
+
+/**
  * Frees shared memory. The address tells which of two things it does.
  *
- * What `dsm_alloc` or `dsm_alloc_with` returned is freed by all ranks together: then the call is
- * collective. A rank that touches the memory afterwards says so on stderr and dies of SIGSEGV.
+ * What `dsm_alloc`, `dsm_alloc_with` or `dsm_alloc_blocks` returned is freed by all ranks together: then the
+ * call is collective. A rank that touches the memory afterwards says so on stderr and dies of SIGSEGV.
  *
  * What `dsm_malloc` and the like returned is freed by one thread of any rank, at any time but while
  * another thread of the rank is in a collective function. All use of the object comes before, in the

@@ -8,9 +8,9 @@ use crate::comm;
 use crate::error;
 use crate::heap;
 use crate::pointers::aligned;
-use crate::types::{self, DSM_HOME_NONE, dsm_alloc_options_t, dsm_protocol_t, dsm_stats_t};
+use crate::types::{self, DSM_HOME_NONE, dsm_alloc_options_t, dsm_block_t, dsm_protocol_t, dsm_stats_t};
 use scash::runtime::{self, Runtime};
-use scash::{AllocOptions, Error};
+use scash::{AllocOptions, Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -77,27 +77,68 @@ pub extern "C" fn dsm_alloc(bytes: usize) -> *mut c_void {
 /// Allocates as `dsm_alloc` does, with a say in placement, protocol and block size. Collective:
 /// with the same options at all ranks. `options` may be NULL, for the defaults.
 ///
-/// To place each page by a rule of your own: allocate with the defaults, call `dsm_set_home` for
-/// the pages before anyone has touched them, then `dsm_barrier`.
+/// To place pages by a rule of your own, use `dsm_alloc_blocks`.
 ///
 /// Returns NULL on error, as `dsm_alloc` does, or if an option has a value that does not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dsm_alloc_with(bytes: usize, options: *const dsm_alloc_options_t) -> *mut c_void {
     let done = call("dsm_alloc_with", |runtime| {
-        aligned("dsm_alloc_with", options)?;
-        // SAFETY: null or a structure, by the caller's word.
-        let options = unsafe { options.as_ref() };
-        // SAFETY: a structure that is given is set, by the caller's word.
-        let checked = options.map(|options| unsafe { options.checked() });
-        runtime.alloc(bytes, checked.unwrap_or(Ok(AllocOptions::default()))?)
+        // SAFETY: null or a structure that is set, by the caller's word.
+        let options = unsafe { options_of("dsm_alloc_with", options) }?;
+        runtime.alloc(bytes, options)
     });
     done.map_or(std::ptr::null_mut(), <*mut u8>::cast)
 }
 
+/// Allocates `count` blocks, one right behind the other, each at home at a rank of its own. Collective: all
+/// ranks come with the same blocks. `options` may be NULL, for the defaults; the blocks take the place of
+/// its placement.
+///
+/// A page that several blocks share is at home at the rank of the first of these: give blocks that are to
+/// lie on pages of their own multiples of DSM_PAGE_SIZE.
+///
+/// Returns NULL on error, as `dsm_alloc` does, or if there is no such rank.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dsm_alloc_blocks(
+    blocks: *const dsm_block_t,
+    count: usize,
+    options: *const dsm_alloc_options_t,
+) -> *mut c_void {
+    let done = call("dsm_alloc_blocks", |runtime| {
+        if blocks.is_null() || count == 0 {
+            return Err(Error::Argument("dsm_alloc_blocks of no blocks: give at least one".to_owned()));
+        }
+        if count > isize::MAX as usize / size_of::<dsm_block_t>() {
+            return Err(Error::Argument(format!("dsm_alloc_blocks of {count} blocks: no array is so long")));
+        }
+        aligned("dsm_alloc_blocks", blocks)?;
+        // SAFETY: so many blocks that are set, by the caller's word, and aligned.
+        let blocks = unsafe { std::slice::from_raw_parts(blocks, count) };
+        let blocks = blocks.iter().map(|block| Ok((block.bytes, types::rank(block.rank)?)));
+        // SAFETY: null or a structure that is set, by the caller's word.
+        let options = unsafe { options_of("dsm_alloc_blocks", options) }?;
+        runtime.alloc_blocks(&blocks.collect::<Result<Vec<_>>>()?, options)
+    });
+    done.map_or(std::ptr::null_mut(), <*mut u8>::cast)
+}
+
+/// What the options ask for.
+///
+/// # Safety
+/// `options` is null, or leads to a structure that is set if it is aligned.
+unsafe fn options_of(name: &str, options: *const dsm_alloc_options_t) -> Result<AllocOptions> {
+    aligned(name, options)?;
+    // SAFETY: null or a structure, by the caller's word.
+    let options = unsafe { options.as_ref() };
+    // SAFETY: a structure that is given is set, by the caller's word.
+    let checked = options.map(|options| unsafe { options.checked() });
+    checked.unwrap_or(Ok(AllocOptions::default()))
+}
+
 /// Frees shared memory. The address tells which of two things it does.
 ///
-/// What `dsm_alloc` or `dsm_alloc_with` returned is freed by all ranks together: then the call is
-/// collective. A rank that touches the memory afterwards says so on stderr and dies of SIGSEGV.
+/// What `dsm_alloc`, `dsm_alloc_with` or `dsm_alloc_blocks` returned is freed by all ranks together: then the
+/// call is collective. A rank that touches the memory afterwards says so on stderr and dies of SIGSEGV.
 ///
 /// What `dsm_malloc` and the like returned is freed by one thread of any rank, at any time but while
 /// another thread of the rank is in a collective function. All use of the object comes before, in the

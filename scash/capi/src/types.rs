@@ -31,7 +31,7 @@ pub enum dsm_placement_t {
     /// In contiguous parts, one a rank, in the order of ranks: the part of rank r of n begins at
     /// page r * pages / n, rounded down.
     DSM_PLACEMENT_BLOCK = 1,
-    /// In runs of `cyclic_bytes` that go round the ranks, beginning with rank 0.
+    /// In runs of `cyclic_bytes` that go round the ranks, beginning with the rank `rank`.
     DSM_PLACEMENT_CYCLIC = 2,
     /// All at the rank `rank`.
     DSM_PLACEMENT_RANK = 3,
@@ -64,7 +64,8 @@ pub struct dsm_alloc_options_t {
     pub placement: MaybeUninit<dsm_placement_t>,
     /// How copies are kept coherent.
     pub protocol: MaybeUninit<dsm_protocol_t>,
-    /// The home of all pages. Looked at with DSM_PLACEMENT_RANK only.
+    /// The home of all pages with DSM_PLACEMENT_RANK, that of the first run with DSM_PLACEMENT_CYCLIC.
+    /// Looked at with these only.
     pub rank: c_int,
     /// Bytes of a run, rounded up to whole pages; 0 is one page. Looked at with
     /// DSM_PLACEMENT_CYCLIC only.
@@ -74,6 +75,16 @@ pub struct dsm_alloc_options_t {
     pub block_bytes: usize,
     /// For later versions: zeros.
     pub reserved: [usize; 4],
+}
+
+/// One of the blocks that `dsm_alloc_blocks` allocates.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dsm_block_t {
+    /// How long it is.
+    pub bytes: usize,
+    /// The home of its pages.
+    pub rank: c_int,
 }
 
 /// What a rank has counted and timed since `dsm_init`. Where ranks share frames, no access to what is
@@ -202,9 +213,10 @@ impl dsm_alloc_options_t {
         match number {
             n if n == dsm_placement_t::DSM_PLACEMENT_FIRST_TOUCH as c_int => Ok(Placement::FirstTouch),
             n if n == dsm_placement_t::DSM_PLACEMENT_BLOCK as c_int => Ok(Placement::Block),
-            n if n == dsm_placement_t::DSM_PLACEMENT_CYCLIC as c_int => {
-                Ok(Placement::Cyclic { pages: pages("cyclic_bytes", self.cyclic_bytes)? })
-            }
+            n if n == dsm_placement_t::DSM_PLACEMENT_CYCLIC as c_int => Ok(Placement::Cyclic {
+                pages: pages("cyclic_bytes", self.cyclic_bytes)?,
+                first: rank(self.rank)?,
+            }),
             n if n == dsm_placement_t::DSM_PLACEMENT_RANK as c_int => Ok(Placement::Rank(rank(self.rank)?)),
             other => {
                 Err(Error::Argument(format!("{other} is no dsm_placement_t: use a DSM_PLACEMENT_ constant")))

@@ -4,10 +4,10 @@
 //! first touch has no rule; there the directory learns the home from whoever touches the page first.
 //!
 //! ```text
-//!   10 pages, 4 ranks    0 1 2 3 4 5 6 7 8 9
-//!   Block                0 0 1 1 1 2 2 3 3 3
-//!   Cyclic { pages: 2 }  0 0 1 1 2 2 3 3 0 0
-//!   Rank(2)              2 2 2 2 2 2 2 2 2 2
+//!   10 pages, 4 ranks              0 1 2 3 4 5 6 7 8 9
+//!   Block                          0 0 1 1 1 2 2 3 3 3
+//!   Cyclic { pages: 2, first: 3 }  3 3 0 0 1 1 2 2 3 3
+//!   Rank(2)                        2 2 2 2 2 2 2 2 2 2
 //! ```
 //!
 //! **Invariant:** the home depends on nothing but the arguments of [`Placement::home_of`].
@@ -34,6 +34,8 @@ pub enum Placement {
     Cyclic {
         /// Length of a run.
         pages: NonZeroU32,
+        /// The rank of the first run.
+        first: u32,
     },
     /// All pages have their home at one rank.
     Rank(u32),
@@ -43,7 +45,9 @@ impl Placement {
     /// Checks what a program asked for against the number of ranks there are.
     pub fn check(self, ranks: u32) -> Result<(), NoSuchRank> {
         match self {
-            Self::Rank(rank) if rank >= ranks => Err(NoSuchRank { rank, ranks }),
+            Self::Rank(rank) | Self::Cyclic { first: rank, .. } if rank >= ranks => {
+                Err(NoSuchRank { rank, ranks })
+            }
             _ => Ok(()),
         }
     }
@@ -58,7 +62,11 @@ impl Placement {
         let home = match self {
             Self::FirstTouch => return None,
             Self::Block => block_owner(page, pages, ranks),
-            Self::Cyclic { pages: run } => (page / run) % ranks,
+            Self::Cyclic { pages: run, first } => {
+                let turn = u64::from(page / run) + u64::from(first);
+                // Below `ranks`.
+                u32::try_from(turn % u64::from(ranks)).unwrap_or(u32::MAX)
+            }
             Self::Rank(rank) => rank,
         };
         assert!(home < ranks, "{self:?} gives home {home} among {ranks} ranks");

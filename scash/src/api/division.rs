@@ -1,8 +1,9 @@
 //! Who owns which elements of an array: disjoint ranges, checked once.
 
-use crate::api::session::{self, Seal, Session, digest, part};
+use crate::api::session::{self, Seal, Session, part};
 use crate::api::shared::SharedSlice;
 use crate::error::{Error, Result};
+use crate::runtime::alike::digest;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -119,6 +119,29 @@ impl Dsm {
         session::alloc(self, len, options)
     }
 
+    /// Allocates blocks of values, one right behind the other, each at home at a rank of its own: (values,
+    /// rank). A page that several blocks share is at home at the rank of the first of these. Collective: all
+    /// ranks come with the same blocks.
+    ///
+    /// # Errors
+    /// As for [`alloc`](Self::alloc); a rank that does not exist; a placement in `options`, which the blocks
+    /// take the place of.
+    pub fn alloc_blocks<T: Plain>(
+        &mut self,
+        blocks: &[(usize, usize)],
+        options: AllocOptions,
+    ) -> Result<SharedSlice<T>> {
+        let bytes = |&(len, rank): &(usize, usize)| {
+            (len.saturating_mul(size_of::<T>()), u32::try_from(rank).unwrap_or(u32::MAX))
+        };
+        let in_bytes: Vec<(usize, u32)> = blocks.iter().map(bytes).collect();
+        self.runtime.check_blocks(&in_bytes, options)?;
+        let len = blocks.iter().fold(0usize, |sum, (len, _)| sum.saturating_add(*len));
+        let slice = self.alloc_with(len, options)?;
+        self.runtime.place_blocks(slice.allocation()?, &in_bytes)?;
+        Ok(slice)
+    }
+
     /// Makes `count` locks. Collective.
     pub fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {
         let first = self.make(ObjectKind::Lock, count)?;

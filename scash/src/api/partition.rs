@@ -5,10 +5,11 @@
 //! what the last barrier made public, whatever the other ranks are writing, and no two references ever lead
 //! to the same value.
 
-use crate::api::session::{self, Session, digest};
+use crate::api::session::{self, Session};
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::team::Outcome;
 use crate::error::{Error, Result};
+use crate::runtime::alike::digest;
 use scash_proto::AllocOptions;
 use scash_proto::node::Collective;
 use std::hash::Hash;

@@ -17,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use scash_proto::AllocOptions;
 use scash_proto::node::Collective;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 pub(crate) mod sealed {
@@ -269,17 +268,6 @@ pub(crate) fn agree<S: Session + ?Sized, T: Plain>(
     .map(drop)
 }
 
-/// Numbers that stand for a value. Two values that ranks take for the same one by chance are one pair in
-/// 2¹²⁸. All ranks run the same build, and with it the same hash.
-pub(crate) fn digest(value: &impl Hash) -> [u64; 2] {
-    [1u64, 2].map(|salt| {
-        let mut hasher = DefaultHasher::new();
-        salt.hash(&mut hasher);
-        value.hash(&mut hasher);
-        hasher.finish()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,16 +279,6 @@ mod tests {
             assert_eq!((parts[0].start, parts[count - 1].end), (0, len));
             assert!(parts.windows(2).all(|two| two[0].end == two[1].start && two[0].len() >= two[1].len()));
             assert!(parts[0].len() - parts[count - 1].len() <= 1, "{len} among {count}");
-        }
-    }
-
-    #[test]
-    fn a_digest_depends_on_the_value_alone() {
-        let values = [vec![0..3, 3..9], vec![0..3, 3..8], vec![0..3, 3..3], vec![]];
-        let digests = values.clone().map(|ranges| digest(&ranges));
-        assert_eq!(digests, values.map(|ranges| digest(&ranges)));
-        for (index, one) in digests.iter().enumerate() {
-            assert!(one[0] != one[1] && digests[..index].iter().all(|other| other != one));
         }
     }
 }

@@ -19,10 +19,11 @@
 
 use crate::api::division::Division;
 use crate::api::dsm::Dsm;
-use crate::api::session::{self, Session, digest};
+use crate::api::session::{self, Session};
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::team::Outcome;
 use crate::error::{Error, Result};
+use crate::runtime::alike::digest;
 use scash_proto::AllocOptions;
 use scash_proto::node::Collective;
 use std::marker::PhantomData;

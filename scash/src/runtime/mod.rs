@@ -1,8 +1,10 @@
 //! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C
 //! APIs stand on.
 
+pub(crate) mod alike;
 mod answer;
 mod atomics;
+mod blocks;
 mod broken;
 pub(crate) mod checkpoint;
 mod checks;
@@ -224,18 +226,6 @@ impl Runtime {
     pub(crate) fn publish(&self, address: *const u8) -> Result<()> {
         let page = self.first_page(address)?;
         self.collective(Collective::Publish(page)).map(drop)
-    }
-
-    /// The memory barrier, of ranks that must mean the same by it: all bring the same numbers, or all are
-    /// told that they do not. Otherwise as [`barrier`](Self::barrier).
-    pub fn barrier_alike(&self, digest: [u64; 2]) -> Result<()> {
-        self.divide(u32::MAX, digest)
-    }
-
-    /// A memory barrier that all ranks must mean as this division of arrays, the first of which begins at
-    /// `page`.
-    pub(crate) fn divide(&self, page: u32, digest: [u64; 2]) -> Result<()> {
-        self.collective(Collective::Divide { page, digest }).map(drop)
     }
 
     /// Allocates shared memory, zeroed, at the same address on every rank. Collective, and includes a memory

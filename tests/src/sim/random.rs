@@ -158,9 +158,10 @@ impl RandomProgram {
             placement: match rng.below(8) {
                 0..4 => Placement::FirstTouch,
                 4 | 5 => Placement::Block,
-                6 => {
-                    Placement::Cyclic { pages: NonZeroU32::new(rng.between(1, 3)).unwrap_or(NonZeroU32::MIN) }
-                }
+                6 => Placement::Cyclic {
+                    pages: NonZeroU32::new(rng.between(1, 3)).unwrap_or(NonZeroU32::MIN),
+                    first: rng.below(self.size),
+                },
                 _ => Placement::Rank(rng.below(self.size)),
             },
             protocol: rng.pick(&[

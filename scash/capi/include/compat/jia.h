@@ -9,8 +9,8 @@
  * - Ranks are started by `scash run` or another launcher; jia_init reads no file of hosts, and no arguments.
  * - Memory is release consistent: a rank that gets a lock, or passes jia_waitcv, sees all that was written
  *   before, not only what was written under that lock.
- * - Where blocks are placed is a beginning: homes move to the ranks that write them.
- * - jia_alloc leaves each page to the rank that touches it first.
+ * - Blocks stay where they are placed. jia_alloc leaves each page to the rank that touches it first, and it
+ *   moves to the rank that turns out to be the only one to write it.
  * - jia_wait is a memory barrier, too. jia_config, jia_startstat and jia_stopstat have no effect.
  * - What fails ends the rank with a line on stderr and status 1, and so the job. A rank that ends without
  *   jia_exit counts as failed.
@@ -173,39 +173,28 @@ JIA_CALL_ unsigned long jia_alloc1(size_t size)
     return jia_alloc2p(size, 0);
 }
 
-/* Allocates with blocks of `block` bytes, in whole pages, that go round the ranks, beginning with rank 0. */
-JIA_CALL_ unsigned long jia_alloc2(size_t size, size_t block)
+/* Allocates with blocks of `block` bytes, in whole pages, that go round the ranks, beginning with `start`. */
+JIA_CALL_ unsigned long jia_round_(const char *call, size_t size, size_t block, int start)
 {
     dsm_alloc_options_t options;
     memset(&options, 0, sizeof options);
     options.placement = DSM_PLACEMENT_CYCLIC;
+    options.rank = start;
     /* One block is one block, however large: no sum of sizes can overflow. */
     options.cyclic_bytes = block < size ? block : size;
-    return jia_place_("jia_alloc2", size, &options);
+    return jia_place_(call, size, &options);
+}
+
+/* The blocks go round the ranks, beginning with rank 0. */
+JIA_CALL_ unsigned long jia_alloc2(size_t size, size_t block)
+{
+    return jia_round_("jia_alloc2", size, block, 0);
 }
 
 /* The same, beginning with the rank `start`. */
 JIA_CALL_ unsigned long jia_alloc3(size_t size, size_t block, int start)
 {
-    char *p;
-    size_t at, pages, step;
-    int home = start;
-    if (start < 0 || start >= jiahosts)
-        jia_error("jia_alloc3: there is no rank %d; there are 0 to %d", start, jiahosts - 1);
-    if (start == 0)
-        return jia_alloc2(size, block);
-    p = (char *)jia_place_("jia_alloc3", size, NULL);
-    if (block > size)
-        block = size;
-    pages = block / DSM_PAGE_SIZE + (block % DSM_PAGE_SIZE != 0);
-    step = (pages > 0 ? pages : 1) * DSM_PAGE_SIZE;
-    /* It is enough that one rank asks, before any has touched the pages. */
-    for (at = 0; jiapid == 0 && at < size; at += step) {
-        jia_done_("jia_alloc3", dsm_set_home(p + at, size - at < step ? size - at : step, home));
-        home = (home + 1) % jiahosts;
-    }
-    jia_done_("jia_alloc3", dsm_barrier());
-    return (unsigned long)p;
+    return jia_round_("jia_alloc3", size, block, start);
 }
 
 JIA_CALL_ void jia_lock(int lock)

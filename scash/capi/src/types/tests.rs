@@ -32,22 +32,25 @@ fn bytes_are_rounded_up_to_pages() {
             placement: MaybeUninit::new(dsm_placement_t::DSM_PLACEMENT_CYCLIC),
             cyclic_bytes: bytes,
             block_bytes: bytes,
+            rank: 3,
             ..zeros()
         };
         let checked = checked(&options).unwrap();
         assert_eq!(checked.block, want);
-        assert_eq!(checked.placement, Placement::Cyclic { pages: NonZeroU32::new(want).unwrap() });
+        assert_eq!(checked.placement, Placement::Cyclic { pages: NonZeroU32::new(want).unwrap(), first: 3 });
     }
 }
 
 #[test]
 fn what_c_lets_pass_is_refused_with_a_hint() {
     let rank = MaybeUninit::new(dsm_placement_t::DSM_PLACEMENT_RANK);
+    let cyclic = MaybeUninit::new(dsm_placement_t::DSM_PLACEMENT_CYCLIC);
     for (options, hint) in [
         (dsm_alloc_options_t { placement: stray(4), ..zeros() }, "DSM_PLACEMENT_"),
         (dsm_alloc_options_t { placement: stray(-1), ..zeros() }, "DSM_PLACEMENT_"),
         (dsm_alloc_options_t { protocol: stray(77), ..zeros() }, "DSM_PROTOCOL_"),
         (dsm_alloc_options_t { placement: rank, rank: -3, ..zeros() }, "no rank -3"),
+        (dsm_alloc_options_t { placement: cyclic, rank: -4, ..zeros() }, "no rank -4"),
         (dsm_alloc_options_t { block_bytes: usize::MAX, ..zeros() }, "block_bytes"),
         (dsm_alloc_options_t { reserved: [0, 0, 0, 1], ..zeros() }, "= {0}"),
     ] {

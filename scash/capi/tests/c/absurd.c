@@ -74,6 +74,11 @@ static void memory(void)
     FAILS(dsm_stats(AT_ODDS(dsm_stats_t)), "multiple of 8");
     IS_NULL(dsm_alloc_with(1, AT_ODDS(dsm_alloc_options_t)), "multiple of 8");
     IS_NULL(dsm_alloc_with(0, &options), "0 bytes");
+    const dsm_block_t blocks[] = {{SIZE_MAX - 7, 0}, {SIZE_MAX - 7, 0}};
+    IS_NULL(dsm_alloc_blocks(blocks, 2, NULL), "SCASH_REGION");
+    IS_NULL(dsm_alloc_blocks(blocks, SIZE_MAX, NULL), "no array is so long");
+    IS_NULL(dsm_alloc_blocks(AT_ODDS(dsm_block_t), 1, NULL), "multiple of 8");
+    IS_NULL(dsm_alloc_blocks(NULL, 1, NULL), "at least one");
     IS_NULL(dsm_alloc_with(SIZE_MAX - 4094, &options), "SCASH_REGION");
     options.placement = DSM_PLACEMENT_CYCLIC;
     options.cyclic_bytes = SIZE_MAX;

@@ -41,6 +41,34 @@ static void placed_page_by_page(void)
         CHECK(page(3)[r] == r + 1);
 }
 
+static void placed_in_blocks(void)
+{
+    /* Three pages of the last rank, one byte of rank 0, and the rest of that page and one more of the last. */
+    const dsm_block_t blocks[] = {
+        {3 * DSM_PAGE_SIZE, size - 1}, {1, 0}, {2 * DSM_PAGE_SIZE - 1, size - 1}, {0, 0}, {DSM_PAGE_SIZE, 0}};
+    const int homes[] = {size - 1, size - 1, size - 1, 0, size - 1, 0};
+    const dsm_block_t nowhere = {1, size}, before = {1, -1};
+    dsm_alloc_options_t options = {0};
+    CHECK((a = dsm_alloc_blocks(blocks, sizeof blocks / sizeof *blocks, &options)) != NULL);
+    for (int i = 0; i < 6; i++)
+        CHECK(dsm_home(page(i)) == homes[i] && page(i)[rank] == 0);
+    CHECK(dsm_barrier() == 0);
+    for (int i = 0; i < 6; i++)
+        page(i)[rank] = (char)(rank + i);
+    CHECK(dsm_barrier() == 0);
+    for (int i = 0; i < 6; i++)
+        for (int r = 0; r < size; r++)
+            CHECK(page(i)[r] == (char)(r + i));
+    CHECK(dsm_free(a) == 0);
+
+    IS_NULL(dsm_alloc_blocks(NULL, 0, NULL), "at least one");
+    IS_NULL(dsm_alloc_blocks(blocks + 3, 1, NULL), "0 bytes");
+    IS_NULL(dsm_alloc_blocks(&nowhere, 1, NULL), "there is no rank");
+    IS_NULL(dsm_alloc_blocks(&before, 1, NULL), "there is no rank -1");
+    options.placement = DSM_PLACEMENT_BLOCK;
+    IS_NULL(dsm_alloc_blocks(blocks, 2, &options), "placement");
+}
+
 static void moved_in_use(void)
 {
     CHECK((a = dsm_alloc(PAGES * DSM_PAGE_SIZE)) != NULL);
@@ -70,6 +98,7 @@ int main(void)
     size = dsm_size();
     first_touch();
     placed_page_by_page();
+    placed_in_blocks();
     moved_in_use();
     CHECK(dsm_finalize() == 0);
     return 0;

@@ -16,7 +16,7 @@ static int wanted_home(const dsm_alloc_options_t *options, int page)
         return home;
     }
     case DSM_PLACEMENT_CYCLIC:
-        return page / RUN % size;
+        return (options->rank + page / RUN) % size;
     case DSM_PLACEMENT_RANK:
         return options->rank;
     default:

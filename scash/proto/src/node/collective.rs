@@ -10,13 +10,14 @@ use std::num::NonZeroU32;
 
 /// A number that stands for a placement, so that ranks can compare theirs.
 fn placement_number(placement: Placement) -> u64 {
-    let (kind, parameter) = match placement {
-        Placement::FirstTouch => (0, 0),
-        Placement::Block => (1, 0),
-        Placement::Cyclic { pages } => (2, pages.get()),
-        Placement::Rank(rank) => (3, rank),
+    let (kind, rank, pages) = match placement {
+        Placement::FirstTouch => (0, 0, 0),
+        Placement::Block => (1, 0, 0),
+        Placement::Cyclic { pages, first } => (2, first, pages.get()),
+        Placement::Rank(rank) => (3, rank, 0),
     };
-    (u64::from(parameter) << 2) | kind
+    // A rank has 20 bits at most (`MAX_RANKS`).
+    u64::from(pages) << 22 | u64::from(rank) << 2 | kind
 }
 
 impl Node {

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn cyclic(pages: u32) -> Placement {
-    Placement::Cyclic { pages: NonZeroU32::new(pages).unwrap() }
+    Placement::Cyclic { pages: NonZeroU32::new(pages).unwrap(), first: 0 }
 }
 
 fn homes(placement: Placement, pages: u32, ranks: u32) -> Vec<u32> {
@@ -12,7 +12,8 @@ fn homes(placement: Placement, pages: u32, ranks: u32) -> Vec<u32> {
 #[test]
 fn the_table_in_the_documentation_is_true() {
     assert_eq!(homes(Placement::Block, 10, 4), [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]);
-    assert_eq!(homes(cyclic(2), 10, 4), [0, 0, 1, 1, 2, 2, 3, 3, 0, 0]);
+    let cyclic = Placement::Cyclic { pages: NonZeroU32::new(2).unwrap(), first: 3 };
+    assert_eq!(homes(cyclic, 10, 4), [3, 3, 0, 0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(homes(Placement::Rank(2), 10, 4), [2; 10]);
 }
 
@@ -83,7 +84,8 @@ proptest! {
     #[test]
     fn every_home_is_a_rank(page: u32, pages: u32, ranks in 1u32.., run in 1u32..) {
         prop_assume!(page < pages);
-        for placement in [Placement::Block, cyclic(run), Placement::Rank(ranks - 1)] {
+        let last = Placement::Cyclic { pages: NonZeroU32::new(run).unwrap(), first: ranks - 1 };
+        for placement in [Placement::Block, cyclic(run), last, Placement::Rank(ranks - 1)] {
             prop_assert!(placement.home_of(page, pages, ranks).unwrap() < ranks);
         }
     }

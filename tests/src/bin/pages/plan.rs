@@ -31,7 +31,7 @@ impl Use {
             Placement::FirstTouch,
             Placement::FirstTouch,
             Placement::Block,
-            Placement::Cyclic { pages: run },
+            Placement::Cyclic { pages: run, first: rank },
             Placement::Rank(rank),
         ]);
         let protocol = rng.pick(&[Protocol::Adaptive, Protocol::Update, Protocol::Invalidate]);

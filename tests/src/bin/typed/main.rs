@@ -115,6 +115,17 @@ fn homes_are_asked_and_set(dsm: &mut Dsm) -> Result<()> {
     let placed = dsm.alloc_with::<u64>(3 * PAGE, at(last))?;
     assert_eq!(dsm.home(placed, 2 * PAGE)?, Some(last));
     dsm.free(placed)?;
+    // Two pages, then the rest of a page, of which this block has the second half only; and one more.
+    let blocks = [(2 * PAGE, last), (PAGE / 2, 0), (PAGE / 2, last), (PAGE, 0)];
+    let placed = dsm.alloc_blocks::<u64>(&blocks, AllocOptions::default())?;
+    assert_eq!(
+        [0, 1, 2, 3].map(|page| dsm.home(placed, page * PAGE)).map(Result::unwrap),
+        [last, last, 0, 0].map(Some)
+    );
+    assert_eq!(placed.len(), 4 * PAGE);
+    dsm.free(placed)?;
+    assert!(dsm.alloc_blocks::<u64>(&[(1, last + 1)], AllocOptions::default()).is_err());
+    assert!(dsm.alloc_blocks::<u64>(&blocks, at(0)).is_err());
     let numbers = dsm.alloc::<u64>(4 * PAGE)?;
     assert_eq!(dsm.home(numbers, 0)?, None);
     // So that no rank touches a page before this one has been asked where all others are.

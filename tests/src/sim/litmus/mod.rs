@@ -96,7 +96,7 @@ impl Job {
         let placement = match self.rng.below(4) {
             0 => Placement::FirstTouch,
             1 => Placement::Block,
-            2 => Placement::Cyclic { pages: NonZeroU32::MIN },
+            2 => Placement::Cyclic { pages: NonZeroU32::MIN, first: 0 },
             _ => Placement::Rank(self.rng.below(self.ranks)),
         };
         self.script.alloc(count, AllocOptions { placement, protocol: self.protocol, block: 1 })

@@ -273,7 +273,7 @@ fn a_copy_that_is_out_of_view_is_refreshed_too() {
 
 #[test]
 fn pages_of_one_home_are_refreshed_by_one_order() {
-    let cyclic = Placement::Cyclic { pages: NonZeroU32::MIN };
+    let cyclic = Placement::Cyclic { pages: NonZeroU32::MIN, first: 0 };
     let options = AllocOptions { placement: cyclic, protocol: Protocol::Adaptive, block: 1 };
     let mut job = Job::with(3, 6, options);
     (0..6).for_each(|page| job.touch(0, page, Access::Read));
