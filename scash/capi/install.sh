@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_spawn.h, scash_comm.h,
-# libscash.so, libscash.a, scash.pc, and the command scash; and, in include/scash/compat, the headers with which
-# programs for other systems are compiled: jia.h, Tmk.h and parmacs.h. Usage:
+# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_groups.h, scash_spawn.h,
+# scash_comm.h, libscash.so, libscash.a, scash.pc, and the command scash; and, in include/scash/compat, the headers with
+# which programs for other systems are compiled: jia.h, Tmk.h and parmacs.h. Usage:
 #
 #     scash/capi/install.sh [--prefix DIR] [--libdir DIR] [--from DIR] [--no-strip]
 #

@@ -58,6 +58,7 @@ pub use api::boxes::{SharedBox, SharedHandle};
 pub use api::destroy::SyncObject;
 pub use api::division::Division;
 pub use api::dsm::Dsm;
+pub use api::group::{Event, Group};
 pub use api::matrix::{Matrix, MatrixParts, Present, Rows};
 pub use api::messages::{Exchange, Messages};
 pub use api::mutex::{DsmMutex, HeldLock, Lock, MutexGuard};

@@ -53,6 +53,16 @@ fn ranks_take_turns_that_a_condition_tells() {
 }
 
 #[test]
+fn ranks_of_a_pair_that_meets_see_what_both_wrote() {
+    litmus("pairs that meet", "60", &[1, 2, 4]);
+}
+
+#[test]
+fn an_event_that_is_reset_happens_again() {
+    litmus("an event again and again", "40", &[1, 3]);
+}
+
+#[test]
 fn a_signal_that_nobody_waits_for_is_lost() {
     litmus("lost signals", "20", &[2, 3]);
 }

@@ -111,6 +111,8 @@ fn programs_that_are_ordered_by_locks_and_the_like_are_left_alone() {
             "buffer with semaphores",
             "pipeline with flags",
             "turns",
+            "pairs that meet",
+            "an event again and again",
             "barriers and locks",
         ] {
             let job = kind.job(3).env("SCASH_RACES", "abort").env("SCASH_REGION", "16M");

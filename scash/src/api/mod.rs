@@ -9,6 +9,7 @@
 //! | `boxes` | objects of the heap, which have one owner at a time |
 //! | `messages` | messages beside shared memory |
 //! | `mutex`, `rwlock`, `signals` | locks and what they guard; semaphores, condition variables, flags |
+//! | `group` | what is made of these: barriers of some threads, events |
 //! | `atomics`, `reduce` | atomic words, reductions and broadcasts of values |
 //! | `destroy` | giving such objects back |
 
@@ -17,6 +18,7 @@ pub(crate) mod boxes;
 pub(crate) mod destroy;
 pub(crate) mod division;
 pub(crate) mod dsm;
+pub(crate) mod group;
 pub(crate) mod matrix;
 pub(crate) mod messages;
 pub(crate) mod mutex;

@@ -73,6 +73,11 @@ fn a_lock_is_tried_without_waiting_and_readers_share_one() {
 }
 
 #[test]
+fn some_threads_meet_and_events_happen_again_and_again() {
+    Program::compile("groups", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn who_goes_on_sees_what_was_written_before_it_was_let_go_on() {
     Program::compile("signals", Link::Shared).succeeds_everywhere(&[]);
 }

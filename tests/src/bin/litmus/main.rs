@@ -8,6 +8,7 @@
 
 mod atomics;
 mod barriers;
+mod groups;
 mod locks;
 mod reductions;
 mod rwlocks;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 type Litmus = fn(&mut Dsm, usize) -> Result<()>;
 
-const ALL: [(&str, Litmus); 31] = [
+const ALL: [(&str, Litmus); 33] = [
     ("counter", locks::counter),
     ("greed", locks::greed),
     ("alternation", locks::alternation),
@@ -41,6 +42,8 @@ const ALL: [(&str, Litmus); 31] = [
     ("pipeline with flags", signals::pipeline_with_flags),
     ("one flag for all", signals::one_flag_for_all),
     ("turns", signals::turns),
+    ("pairs that meet", groups::pairs),
+    ("an event again and again", groups::event),
     ("lost signals", signals::lost_signals),
     ("barriers and locks", barriers::and_locks),
     ("tickets", atomics::tickets),
