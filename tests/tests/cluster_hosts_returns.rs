@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_tests::cluster::{Ended, Hosts, HostsJob, scash, wait_for_status};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, scash, wait_for_status, wait_for_status_meanwhile};
 use std::path::Path;
 use std::time::Duration;
 
@@ -113,7 +113,10 @@ fn lose_at_its_return(hosts: &Hosts, front: i32, pauses: impl Iterator<Item = u6
     let rejoin = |host: &str| drop(scash(&["rejoin", &front.to_string(), host]));
     for pause in pauses {
         hosts.kill(2);
-        wait_for_status(front, "host 10.77.0.2 is lost");
+        // Nobody may have been there yet, and have come right behind.
+        wait_for_status_meanwhile(front, "host 10.77.0.2 is lost", || {
+            hosts.kill(2);
+        });
         rejoin("10.77.0.2");
         std::thread::sleep(Duration::from_millis(pause));
     }

@@ -13,7 +13,7 @@ const THREE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
 /// Where the launcher is, and where the other one waits.
 const HERE: &str = "10.77.0.1";
 const THERE: &str = "10.77.0.3";
-const WHOLE: &str = "copies of each checkpoint: 1, whole\n";
+const WHOLE: &str = "copies of each checkpoint: 1, whole\nanother launcher waits on host 10.77.0.3\n";
 
 fn job(hosts: &Hosts, three: &str) -> HostsJob {
     hosts.job(three).options("--replicas 1 --checkpoint every=20 --no-rejoin --standby").options(THERE)

@@ -33,7 +33,7 @@ pub use job::{
 };
 pub use job_directory::JobDirectory;
 pub use lost_launcher::{Orphan, wait_for_status_on};
-pub use running::{scash, wait_for_status};
+pub use running::{scash, wait_for_status, wait_for_status_meanwhile};
 
 /// Runs a program of `litmus` in every kind of job, on each of these numbers of ranks.
 pub fn litmus(litmus: &str, name: &str, rounds: &str, sizes: &[u32]) {

@@ -14,6 +14,11 @@ pub fn scash(words: &[&str]) -> Ended {
 
 /// Waits until `scash status` says these words of a job.
 pub fn wait_for_status(job: i32, words: &str) {
+    wait_for_status_meanwhile(job, words, || {});
+}
+
+/// The same, and does something each time that it does not.
+pub fn wait_for_status_meanwhile(job: i32, words: &str, mut meanwhile: impl FnMut()) {
     let started = Instant::now();
     loop {
         let ended = scash(&["status", &job.to_string()]);
@@ -21,6 +26,7 @@ pub fn wait_for_status(job: i32, words: &str) {
             return;
         }
         assert!(started.elapsed() < Duration::from_secs(60), "{words}: {ended}");
+        meanwhile();
         std::thread::sleep(Duration::from_millis(20));
     }
 }

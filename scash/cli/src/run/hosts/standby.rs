@@ -22,7 +22,7 @@ use crate::run::status;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,6 +34,8 @@ use std::time::{Duration, Instant};
 /// and its last word.
 const THERE: u8 = b'.';
 const OVER: u8 = b'x';
+/// What the second launcher says when it waits: a line by itself, for a remote shell may print others.
+const WAITS: &str = "scash: waits";
 /// How long hosts may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long is waited before they are asked again.
@@ -51,6 +53,15 @@ pub(super) fn tell(mut to: impl Write, succession: &Succession, over: &mpsc::Rec
         to.write_all(&[word])?;
         if word == OVER {
             return Ok(());
+        }
+    }
+}
+
+/// Listens to the second launcher, and calls `ready` when it says that it waits.
+pub(super) fn hear(from: impl Read, ready: impl Fn()) {
+    for line in BufReader::new(from).lines().map_while(Result::ok) {
+        if line == WAITS {
+            ready();
         }
     }
 }
@@ -99,6 +110,8 @@ pub(super) fn wait() -> u8 {
     let waited = stdin.and_then(|stdin| {
         let mut stdin = File::from(stdin);
         let succession = description(&mut stdin)?;
+        // For `scash status`: it makes no difference to anything else.
+        let _ = writeln!(io::stdout(), "{WAITS}");
         wait_for(&mut Launcher(stdin), &succession)
     });
     waited.unwrap_or_else(|why| {
@@ -268,6 +281,16 @@ mod tests {
         assert_eq!(launcher.news(soon), News::Over);
         drop(here);
         assert_eq!((launcher.news(soon), launcher.news(soon)), (News::Gone, News::Gone));
+    }
+
+    #[test]
+    fn the_second_launcher_is_heard_whatever_else_a_remote_shell_prints() {
+        let heard = |text: &str| {
+            let times = std::cell::Cell::new(0);
+            hear(text.as_bytes(), || times.set(times.get() + 1));
+            times.get()
+        };
+        assert_eq!((heard("Welcome!\nscash: waits\n"), heard(""), heard("who waits\n")), (1, 0, 0));
     }
 
     #[test]

@@ -113,6 +113,7 @@ impl Job<'_> {
             Some(_) => writeln!(text, "copies of each checkpoint: {copies}, whole"),
             None => writeln!(text, "copies of each checkpoint: {copies}, from the next one on"),
         };
+        self.status_of_standby(text);
         for (rank, host) in survival.moves.wanted() {
             let name = &self.hosts.names[*host as usize];
             let _ = writeln!(text, "rank {rank} is to move to host {name} with the next checkpoint");

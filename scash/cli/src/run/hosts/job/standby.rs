@@ -6,9 +6,11 @@ use crate::run::hosts::standby;
 use crate::run::status;
 use nix::unistd::getpid;
 use scash_join::boot::JobFailure;
+use std::fmt::Write as _;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +20,8 @@ pub(super) enum Standby {
     /// There is none yet.
     None,
     /// The remote shell's command runs it. It is told that the job is over when the channel is dropped.
-    Waits { child: Child, over: mpsc::Sender<()> },
+    /// `is_ready`: it has said that it waits.
+    Waits { child: Child, over: mpsc::Sender<()>, is_ready: Arc<AtomicBool> },
     /// There is none any more.
     Gone,
 }
@@ -56,26 +59,44 @@ impl Job<'_> {
         };
         let words = words(self.hosts, name);
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg("--standby").stdin(Stdio::piped()).stdout(Stdio::null());
+        command.args(&words[1..]).arg("--standby").stdin(Stdio::piped()).stdout(Stdio::piped());
         let launcher = getpid();
         // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
         unsafe { command.pre_exec(move || prepare(launcher, false)) };
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let to = child.stdin.take().ok_or("it has no pipe")?;
+        let from = child.stdout.take().ok_or("it has no pipe")?;
         let (over, is_over) = mpsc::channel();
         // What it says goes nowhere if the other end is gone, which shows by its process.
         thread::Builder::new()
             .name("standby".to_owned())
             .spawn(move || standby::tell(to, &succession, &is_over))
             .map_err(|error| error.to_string())?;
-        self.standby = Standby::Waits { child, over };
+        let is_ready = Arc::new(AtomicBool::new(false));
+        let ready = Arc::clone(&is_ready);
+        thread::Builder::new()
+            .name("standby-says".to_owned())
+            .spawn(move || standby::hear(from, || ready.store(true, Relaxed)))
+            .map_err(|error| error.to_string())?;
+        self.standby = Standby::Waits { child, over, is_ready };
         Ok(())
+    }
+
+    /// What the user is told of it.
+    pub(super) fn status_of_standby(&self, text: &mut String) {
+        let Some(name) = self.standby_host() else { return };
+        let state = match &self.standby {
+            Standby::Waits { is_ready, .. } if is_ready.load(Relaxed) => "another launcher waits",
+            Standby::None | Standby::Waits { .. } => "another launcher does not wait yet",
+            Standby::Gone => "no other launcher waits any more",
+        };
+        let _ = writeln!(text, "{state} on host {name}");
     }
 
     /// The job is over: the second launcher is to go.
     pub(super) fn part_with_standby(&mut self) {
         let standby = std::mem::replace(&mut self.standby, Standby::Gone);
-        let Standby::Waits { mut child, over } = standby else { return };
+        let Standby::Waits { mut child, over, .. } = standby else { return };
         drop(over);
         let by = Instant::now() + FAREWELL;
         while Instant::now() < by && matches!(child.try_wait(), Ok(None)) {
@@ -102,7 +123,7 @@ impl Job<'_> {
             link.kill();
         }
         // It must not hear that the job is over.
-        if let Standby::Waits { mut child, over } = std::mem::replace(&mut self.standby, Standby::Gone) {
+        if let Standby::Waits { mut child, over, .. } = std::mem::replace(&mut self.standby, Standby::Gone) {
             let _ = child.kill().and_then(|()| child.wait());
             drop(over);
         }
