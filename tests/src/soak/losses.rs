@@ -123,26 +123,22 @@ impl Losses<'_> {
         // Hosts that are lost and not back; those that are; and how many copies there is room for.
         let (mut absent, mut back) = (BTreeSet::new(), BTreeSet::new());
         let mut copies = spread.copies as usize;
-        // Ranks that move have perhaps fewer copies until the next checkpoint.
-        let mut moves = 0;
         for news in news {
             match news {
                 News::Comes { rank, host, .. } => {
                     let Some(place) = places.get_mut(*rank as usize) else { continue };
                     let before = std::mem::replace(place, *host);
-                    // The user wants it there, or it goes home: where it was may have been lost later.
+                    // The user wants it there, or it goes home: where it was may have been lost later. The
+                    // store that it has left there counts until the next checkpoint.
                     let is_move = self.is_wanted(*rank, *host) || back.contains(host);
                     if self.hosts.contains(&before) && !is_move {
                         missed.push(before);
                         absent.insert(before);
-                    } else {
-                        moves = 1;
                     }
                 }
                 // What was committed after it had all its copies.
                 News::GoOn { epoch: from, .. } | News::Moves(_, from) if *from < epoch => {
                     made_up_for.append(&mut missed);
-                    moves = 0;
                     let others = (spread.hosts() as usize).saturating_sub(absent.len() + 1);
                     copies = others.min(spread.copies as usize);
                 }
@@ -153,8 +149,7 @@ impl Losses<'_> {
                 News::GoOn { .. } | News::KeepsNothing(_) | News::Moves(..) | News::Lost(_) => {}
             }
         }
-        let since = self.hosts.iter().filter(|host| !made_up_for.contains(host)).count();
-        since + moves > copies
+        self.hosts.iter().filter(|host| !made_up_for.contains(host)).count() > copies
     }
 }
 
@@ -243,6 +238,7 @@ mod tests {
         // It was the user who wanted rank 4 on host 1: host 3 was lost later.
         let before_it_is_lost = [comes(4, 1), rank(0, 1)];
         assert!(may(&[2, 3], 4, &before_it_is_lost));
+        assert!(!may(&[3], 4, &before_it_is_lost), "what a rank has left counts");
     }
 
     #[test]
@@ -255,6 +251,7 @@ mod tests {
         assert!(!may(&[2, 3], &one), "one of them was lost before");
         let home = [News::Back(2), comes(2, 2), comes(3, 2), News::Moves(vec![(2, 2), (3, 2)], 4)];
         let both: Vec<News> = one.into_iter().chain(home).collect();
-        assert!(may(&[2, 3], &both), "of three hosts one was not there, and ranks have moved since");
+        assert!(!may(&[2, 3], &both), "what ranks have left on host 3 was copied to host 1");
+        assert!(may(&[1, 2, 3], &both), "of three hosts one was not there");
     }
 }
