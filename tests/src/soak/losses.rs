@@ -95,6 +95,9 @@ impl Losses<'_> {
             News::KeepsNothing(host) if !is_lost(host) => {
                 return find(Wrong::Failure, format!("nobody has killed host {host}, which keeps nothing"));
             }
+            News::OutputLost(host) | News::EndsWithout(host) if !is_lost(host) => {
+                return find(Wrong::Failure, format!("nobody has killed host {host}, without which it ends"));
+            }
             News::Back(host) if !is_lost(host) => {
                 return find(Wrong::Failure, format!("host {host} comes back, which was not lost"));
             }
@@ -109,6 +112,8 @@ impl Losses<'_> {
             News::GoOn { lost: Whom::Host(_) | Whom::Launcher, .. }
             | News::KeepsNothing(_)
             | News::Lost(_)
+            | News::OutputLost(_)
+            | News::EndsWithout(_)
             | News::Back(_) => {}
         }
         None
@@ -146,7 +151,12 @@ impl Losses<'_> {
                     absent.remove(host);
                     back.insert(*host);
                 }
-                News::GoOn { .. } | News::KeepsNothing(_) | News::Moves(..) | News::Lost(_) => {}
+                News::GoOn { .. }
+                | News::KeepsNothing(_)
+                | News::Moves(..)
+                | News::Lost(_)
+                | News::OutputLost(_)
+                | News::EndsWithout(_) => {}
             }
         }
         self.hosts.iter().filter(|host| !made_up_for.contains(host)).count() > copies
@@ -206,6 +216,8 @@ mod tests {
             host(1),
             launcher,
             News::KeepsNothing(1),
+            News::OutputLost(1),
+            News::EndsWithout(3),
             rank(0, 2),
             rank(1, 1),
             comes(0, 3),

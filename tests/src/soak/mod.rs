@@ -16,7 +16,7 @@
 //! - What launchers tell of ranks and hosts that were lost, and of where ranks come back, is so (`losses`).
 //! - Lines are missing only where it is said that what a rank had printed is lost with its host.
 //! - It ends for want of a checkpoint only if more hosts were lost, since there were copies, than there were
-//!   copies.
+//!   copies; and for want of its last output only with a host that was lost.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a soak that cannot go on ends")]
 

@@ -25,6 +25,8 @@ const TRIES: u32 = 100;
 const ENDING: Duration = Duration::from_secs(5);
 /// How a job ends that goes on from nowhere: as a rank that was killed.
 const AS_LOST: i32 = 128 + 9;
+/// And of one that ends for want of what its ranks have printed.
+const AS_LAUNCHER: i32 = 125;
 
 /// What a run may have done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +128,7 @@ pub struct Run {
     /// Whether its launcher was killed when it was over or nearly, so that nobody could go on with it.
     pub was_over: bool,
     /// Whether it has ended since a rank's checkpoint was lost with hosts, as it may when more are lost than
-    /// there are copies.
+    /// there are copies; or what ranks printed at their end.
     pub is_lost: bool,
     /// What is wrong.
     pub findings: Vec<Finding>,
@@ -336,6 +338,10 @@ impl Run {
         let lost = told.iter().find_map(Told::lost);
         self.is_lost = lost.is_some_and(|epoch| self.losses(spread).may_have_lost(epoch, &news));
         if self.is_lost && status == AS_LOST {
+            return;
+        }
+        if status == AS_LAUNCHER && told.last().is_some_and(Told::lacks_end) {
+            self.is_lost = true;
             return;
         }
         let was_killed = self.launchers_killed > 0 && status > 128;

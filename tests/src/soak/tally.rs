@@ -64,7 +64,10 @@ impl fmt::Display for Tally {
             ("hosts lost", hosts.to_string()),
             ("`scash migrate` and `scash drain` that were not refused", orders.to_string()),
             ("jobs that were over when their launcher was killed", over.to_string()),
-            ("jobs that ended for want of a checkpoint, as they may", lost.to_string()),
+            (
+                "jobs that ended for want of a checkpoint, or of their last output, as they may",
+                lost.to_string(),
+            ),
             ("restarts", restarts.to_string()),
             ("wrong results", self.count(Wrong::Result).to_string()),
             ("hangs", self.count(Wrong::Hang).to_string()),

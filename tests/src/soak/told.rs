@@ -89,6 +89,10 @@ pub(super) enum News {
     KeepsNothing(u32),
     /// The job ends: a rank's checkpoint of this epoch is lost.
     Lost(u64),
+    /// All ranks have ended, and some of what those of a host have printed is lost with it,
+    OutputLost(u32),
+    /// by which the job ends.
+    EndsWithout(u32),
 }
 
 /// What a launcher has told.
@@ -108,6 +112,13 @@ impl Told {
     /// Whether it says that some of what ranks had printed is lost.
     pub(super) fn lacks_output(&self) -> bool {
         self.news.iter().any(|news| matches!(news, News::Comes { lost: Some(_), .. }))
+    }
+
+    /// Whether the job has ended since it has lost some of what its ranks have printed at their end.
+    pub(super) fn lacks_end(&self) -> bool {
+        let is_so =
+            |two: &[News]| matches!(two, [News::OutputLost(of), News::EndsWithout(host)] if of == host);
+        self.news.windows(2).any(is_so)
     }
 
     /// The epoch of which the job has lost a checkpoint, by which it has ended.
@@ -160,6 +171,15 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
     }
     if let Some(epoch) = number_behind(text, " is lost: no store that is left has its checkpoint of epoch ") {
         return Some(News::Lost(epoch));
+    }
+    if let Some((_, name)) = text.split_once(" bytes that its ranks have printed are lost with host ") {
+        return host(name).map(News::OutputLost);
+    }
+    let without = text
+        .strip_prefix("host ")
+        .and_then(|rest| rest.split_once(": its agent is gone, and its ranks with it: "));
+    if let Some((name, _)) = without {
+        return host(name).map(News::EndsWithout);
     }
     let (rank, rest) = text.strip_prefix("rank ")?.split_once(" comes back on host ")?;
     let bytes =
@@ -262,6 +282,18 @@ mod tests {
         assert_eq!(told.news, [&news[..], &later[..], &next[..]].concat());
         assert_eq!((told.restarts, told.incarnation, told.others.len()), (5, Some(4), 1));
         assert!(told.lacks_output() && told.lost() == Some(5));
+    }
+
+    #[test]
+    fn output_that_is_lost_behind_the_end_of_all_ranks_ends_the_job() {
+        let text = "scash: 1602 bytes that its ranks have printed are lost with host 10.77.0.1\n\
+            scash: host 10.77.0.1: its agent is gone, and its ranks with it: `rsh 10.77.0.1 scash agent` was killed by signal 9 (SIGKILL)\n";
+        let told = told(text, false);
+        assert_eq!(told.news, [News::OutputLost(1), News::EndsWithout(1)]);
+        assert!(told.lacks_end() && told.others.is_empty());
+        assert!(
+            !Told { news: vec![News::OutputLost(1), News::EndsWithout(2)], ..Told::default() }.lacks_end()
+        );
     }
 
     #[test]
