@@ -104,14 +104,31 @@ fn lu_survives_a_death_at_each_point_whatever_frames_and_provider_it_has() {
 
 #[test]
 fn every_application_survives_deaths() {
+    // Sizes of which a run takes about a second.
     let programs = [
-        "sor", "ocean", "matmul", "fft", "radix", "kmeans", "tsp", "water", "market", "nbody", "raytrace",
-        "volume", "cholesky", "shifting", "relay", "is",
+        ("sor", "--size 254 --iterations 40"),
+        ("ocean", "--size 33 --steps 2"),
+        ("matmul", "--size 256"),
+        ("fft", "--size 65536"),
+        ("radix", "--size 262144"),
+        ("kmeans", "--size 20000 --iterations 20"),
+        ("tsp", "--cities 12"),
+        ("water", "--size 343 --steps 6"),
+        ("market", "--size 200 --steps 20"),
+        ("nbody", "--bodies 600 --steps 8"),
+        ("raytrace", "--size 160"),
+        ("volume", "--size 48 --image 96"),
+        ("cholesky", "--size 64"),
+        ("shifting", "--size 65536 --iterations 48"),
+        ("relay", "--size 16384 --turns 64"),
+        ("is", "--class S"),
     ];
     let deaths = ["kill rank 1 at barrier 3", "kill rank 0 at checkpoint 2 after copy"];
-    for program in programs {
+    for (program, arguments) in programs {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
         for kind in all_kinds() {
-            computes_the_same(&replicas(kind.job(2), 1, &deaths), 2, program, &[]);
+            let times = computes_the_same(&replicas(kind.job(2), 1, &deaths), 2, program, &arguments);
+            assert!(times > 0, "{program} {kind:?}: nobody has died");
         }
     }
 }
