@@ -126,7 +126,13 @@ pub fn wait_for_status_on(hosts: &Hosts, host: &str, words: &str) {
         if ended.out.contains(words) {
             return;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "{words}: {ended}");
+        if started.elapsed() > Duration::from_secs(60) {
+            let files = std::fs::read_dir(hosts.file("")).unwrap().map(|entry| entry.unwrap().path());
+            // That of the first launcher, and `scash-JOB.err` of one that has gone on by itself.
+            let said = files.filter(|file| file.to_string_lossy().ends_with("err"));
+            let said: Vec<String> = said.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
+            panic!("{words}: {ended}\nlaunchers have said: {said:#?}");
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
