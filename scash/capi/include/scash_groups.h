@@ -48,12 +48,6 @@ typedef struct dsm_event_t {
     uint64_t *state;
 } dsm_event_t;
 
-/* Words for `count` of them. dsm_alloc says why there are none. */
-DSM_GROUPS_CALL_ char *dsm_groups_words_(int count)
-{
-    return (char *)dsm_alloc(count > 0 ? (size_t)count * DSM_GROUPS_LINE_ : 0);
-}
-
 /*
  * Makes `count` groups of as many threads each. Collective: all ranks ask for the same. Returns -1 if `count` or
  * `threads` is less than 1, too.
@@ -67,7 +61,7 @@ DSM_GROUPS_CALL_ int dsm_groups_create(int count, int threads, dsm_group_t *grou
     /* A group of nobody is refused as no flags are: with a text. */
     if (dsm_flags_create(threads > 0 ? count : 0, &met) != 0 || dsm_locks_create(count, &lock) != 0)
         return -1;
-    words = dsm_groups_words_(count);
+    words = (char *)dsm_alloc((size_t)count * DSM_GROUPS_LINE_);
     if (words == NULL)
         return -1;
     for (i = 0; i < count; i++) {
@@ -118,7 +112,7 @@ DSM_GROUPS_CALL_ int dsm_events_create(int count, dsm_event_t *events)
     int i;
     if (dsm_conditions_create(count, &changed) != 0 || dsm_locks_create(count, &lock) != 0)
         return -1;
-    words = dsm_groups_words_(count);
+    words = (char *)dsm_alloc((size_t)count * DSM_GROUPS_LINE_);
     if (words == NULL)
         return -1;
     for (i = 0; i < count; i++) {

@@ -287,7 +287,8 @@ mod tests {
     #[test]
     fn output_that_is_lost_behind_the_end_of_all_ranks_ends_the_job() {
         let text = "scash: 1602 bytes that its ranks have printed are lost with host 10.77.0.1\n\
-            scash: host 10.77.0.1: its agent is gone, and its ranks with it: `rsh 10.77.0.1 scash agent` was killed by signal 9 (SIGKILL)\n";
+            scash: host 10.77.0.1: its agent is gone, and its ranks with it: \
+            `rsh 10.77.0.1 scash agent` was killed by signal 9 (SIGKILL)\n";
         let told = told(text, false);
         assert_eq!(told.news, [News::OutputLost(1), News::EndsWithout(1)]);
         assert!(told.lacks_end() && told.others.is_empty());

@@ -19,8 +19,9 @@
 //!    fetch them before a **third meeting**.
 //! 6. A broadcast takes a last meeting of its own: see [`broadcast`](super::broadcast).
 //! 7. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by
-//!    range), subscriptions take effect. If the barrier is a [checkpoint](super::checkpoint), ranks save what
-//!    they have now, and hold one more meeting before they go on.
+//!    range) unless they are predicted to be written, subscriptions take effect. If the barrier is a
+//!    [checkpoint](super::checkpoint), ranks save what they have now, and hold one more meeting before they
+//!    go on.
 //!
 //! A peer is at most one meeting ahead, so what arrives early is kept in one of two slots, by the parity of
 //! the meeting's number.
@@ -93,7 +94,7 @@ pub(super) struct Meetings {
     pub(super) collective: Collective,
     /// In this barrier pages come to new homes, so that it takes a third meeting.
     settling: bool,
-    /// Pages that this rank first touched but another rank did, too, and before it in rank order.
+    /// Pages that this rank first touched, and another one that has become their home.
     pub(super) lost: Vec<u32>,
     /// What peers said in the meetings of this barrier, for its end.
     pub(super) kept: Vec<(Rank, Control)>,

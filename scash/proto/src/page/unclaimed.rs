@@ -57,7 +57,7 @@ impl UnclaimedPage {
 }
 
 impl HomePage {
-    /// A rank before this one touched it first, too: it is that one's, and what was written here goes there.
+    /// Another rank touched it first, too: it is that one's, and what was written here goes there.
     pub(crate) fn lose(self, home: Rank) -> CachedPage {
         let mut word = self.0.in_role(Role::Copy, home);
         word.clear(flag::DIRTY);

@@ -59,8 +59,9 @@ pub(super) fn tell(mut to: impl Write, succession: &Succession, over: &mpsc::Rec
 
 /// Listens to the second launcher, and calls `ready` when it says that it waits.
 pub(super) fn hear(from: impl Read, ready: impl Fn()) {
-    for line in BufReader::new(from).lines().map_while(Result::ok) {
-        if line == WAITS {
+    // Any bytes: if nobody read on, the remote shell's command would end at its next word.
+    for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+        if line == WAITS.as_bytes() {
             ready();
         }
     }
@@ -285,12 +286,12 @@ mod tests {
 
     #[test]
     fn the_second_launcher_is_heard_whatever_else_a_remote_shell_prints() {
-        let heard = |text: &str| {
+        let heard = |text: &[u8]| {
             let times = std::cell::Cell::new(0);
-            hear(text.as_bytes(), || times.set(times.get() + 1));
+            hear(text, || times.set(times.get() + 1));
             times.get()
         };
-        assert_eq!((heard("Welcome!\nscash: waits\n"), heard(""), heard("who waits\n")), (1, 0, 0));
+        assert_eq!((heard(b"Gr\xfc\xdfe!\nscash: waits\n"), heard(b""), heard(b"who waits\n")), (1, 0, 0));
     }
 
     #[test]
