@@ -13,6 +13,7 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -152,9 +153,18 @@ impl Namespaces {
     /// # Errors
     /// They cannot be asked for.
     pub fn kill(&self, host: u32) -> std::io::Result<usize> {
-        // One that has ended meanwhile is as dead.
-        let kill = |pid: &i32| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok();
-        Ok(self.processes(host)?.into_iter().filter(kill).count())
+        // One that has ended meanwhile is as dead. All are stopped first: none is to see another one dead.
+        let signal = |pid: i32, signal| kill(Pid::from_raw(pid), signal).is_ok();
+        let mut stopped = BTreeSet::new();
+        loop {
+            let new: Vec<i32> =
+                self.processes(host)?.into_iter().filter(|pid| !stopped.contains(pid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            stopped.extend(new.into_iter().inspect(|pid| _ = signal(*pid, Signal::SIGSTOP)));
+        }
+        Ok(stopped.into_iter().filter(|pid| signal(*pid, Signal::SIGKILL)).count())
     }
 
     fn namespace(&self, host: u32) -> String {

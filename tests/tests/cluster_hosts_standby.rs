@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_tests::cluster::{Ended, Hosts, HostsJob, Orphan, run_beside, wait_for_status_on};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use scash_tests::cluster::{
+    Ended, Hosts, HostsJob, Orphan, run_beside, wait_for_status_on, wait_until_all_are_gone,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// Two hosts of two ranks each, and one that has none.
 const THREE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
@@ -31,7 +34,7 @@ fn command(hosts: &Hosts, job: &HostsJob) -> Command {
 fn goes_on_there(hosts: &Hosts, words: &str) -> Ended {
     wait_for_status_on(hosts, THERE, words);
     hosts.let_end();
-    wait_until(|| (1..=3).all(|host| hosts.processes(host).is_empty()));
+    wait_until_all_are_gone(hosts);
     let [out, err] = ["out", "err"].map(|end| {
         let is_one = |path: &PathBuf| path.extension().is_some_and(|extension| extension == end);
         let files = std::fs::read_dir(hosts.file("")).unwrap().map(|entry| entry.unwrap().path());
@@ -42,14 +45,6 @@ fn goes_on_there(hosts: &Hosts, words: &str) -> Ended {
         text
     });
     Ended { what: "the other launcher".to_owned(), status: 0, out, err }
-}
-
-fn wait_until(holds: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(60), "it does not happen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -73,6 +68,24 @@ fn the_other_launcher_goes_on_when_the_first_one_is_lost_alone_or_with_its_host(
 }
 
 #[test]
+fn a_host_that_was_too_slow_to_say_anything_is_told_when_the_job_is_over() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    // One that has ended meanwhile needs none.
+    let signal = |signal: Signal| {
+        hosts.processes(2).into_iter().for_each(|pid| _ = kill(Pid::from_raw(pid), signal));
+    };
+    Orphan::of(&hosts, command(&hosts, &job(&hosts, THREE)), |_| {
+        wait_for_status_on(&hosts, HERE, WHOLE);
+        signal(Signal::SIGSTOP);
+    });
+    wait_for_status_on(&hosts, THERE, "host 10.77.0.2 is lost");
+    signal(Signal::SIGCONT);
+    let ended = goes_on_there(&hosts, "host 10.77.0.3 is there; ranks 2, 3");
+    ended.is_right();
+    ended.said(&["rank 2 comes back on host 10.77.0.3"]);
+}
+
+#[test]
 fn a_launcher_that_is_cut_off_with_the_smaller_part_of_the_hosts_leaves_the_job_to_the_other_one() {
     let Some(hosts) = Hosts::new(3) else { return };
     // (The commands that stand for a remote shell are the agents here: the launcher takes them along.)
@@ -93,7 +106,7 @@ fn of_two_halves_that_cannot_reach_each_other_neither_goes_on() {
         hosts.split_off(&[3, 4]);
     });
     ended.failed(125, &["2 of 4 hosts are left, and with --standby the launcher that has more than half"]);
-    wait_until(|| (1..=4).all(|host| hosts.processes(host).is_empty()));
+    wait_until_all_are_gone(&hosts);
     let files = std::fs::read_dir(hosts.file("")).unwrap().map(|entry| entry.unwrap().path());
     let mut outputs = files.filter(|path| path.extension().is_some_and(|extension| extension == "out"));
     assert_eq!(outputs.next(), None, "the other launcher has printed");

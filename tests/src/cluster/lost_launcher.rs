@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// How long something may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A job that has lost its launcher.
 #[derive(Debug)]
 pub struct Orphan {
@@ -126,13 +129,32 @@ pub fn wait_for_status_on(hosts: &Hosts, host: &str, words: &str) {
         if ended.out.contains(words) {
             return;
         }
-        if started.elapsed() > Duration::from_secs(60) {
-            let files = std::fs::read_dir(hosts.file("")).unwrap().map(|entry| entry.unwrap().path());
-            // That of the first launcher, and `scash-JOB.err` of one that has gone on by itself.
-            let said = files.filter(|file| file.to_string_lossy().ends_with("err"));
-            let said: Vec<String> = said.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
-            panic!("{words}: {ended}\nlaunchers have said: {said:#?}");
-        }
+        let waited = started.elapsed();
+        assert!(waited < PATIENCE, "{words}: {ended}\nlaunchers have said: {:#?}", said_by_launchers(hosts));
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Waits until no host has a process.
+///
+/// # Panics
+/// If that takes too long.
+pub fn wait_until_all_are_gone(hosts: &Hosts) {
+    let started = Instant::now();
+    loop {
+        let left: Vec<Vec<i32>> = (1..=hosts.count()).map(|host| hosts.processes(host)).collect();
+        if left.iter().all(Vec::is_empty) {
+            return;
+        }
+        let said = || said_by_launchers(hosts);
+        assert!(started.elapsed() < PATIENCE, "left: {left:?}\nlaunchers have said: {:#?}", said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What the first launcher has said, and `scash-JOB.err` of one that has gone on by itself.
+fn said_by_launchers(hosts: &Hosts) -> Vec<String> {
+    let files = std::fs::read_dir(hosts.file("")).unwrap().map(|entry| entry.unwrap().path());
+    let said = files.filter(|file| file.to_string_lossy().ends_with("err"));
+    said.filter_map(|file| std::fs::read_to_string(file).ok()).collect()
 }

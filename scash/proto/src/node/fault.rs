@@ -96,9 +96,9 @@ impl Node {
         }
     }
 
-    /// First touch: this rank claims the page, and all pages of its block that nobody has. Others learn it at
-    /// the next memory barrier; if several ranks claimed a page, one of them is its home. `all`: also pages of
-    /// the block that are read here.
+    /// First touch: this rank claims the page, and all pages of its block that nobody has. Others learn it
+    /// at the next memory barrier; if several ranks claimed a page, one of them is its home. `all`: also
+    /// pages of the block that are read here.
     pub(super) fn claim(&mut self, page: u32, range: Pages, block: u32, all: bool) {
         for p in block_of(page, range, block).iter() {
             let Page::Unclaimed(unclaimed) = self.table.get(p).page() else { continue };

@@ -6,6 +6,7 @@ mod accusations;
 mod failures;
 mod heartbeats;
 mod moves;
+mod release;
 mod requests;
 mod returns;
 mod standby;
@@ -34,6 +35,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::Secret;
 use scash_join::boot::{Exit, LauncherRelay, Layout, Report};
 use standby::Standby;
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -132,6 +134,8 @@ struct Job<'a> {
     failures: Failures,
     /// The second launcher, if the user wants one.
     standby: Standby,
+    /// Hosts out of reach, whose agents may wait for another launcher.
+    unreached: BTreeSet<u32>,
 }
 
 impl<'a> Job<'a> {
@@ -172,6 +176,7 @@ impl<'a> Job<'a> {
             keepings: hosts.names.iter().map(|_| None).collect(),
             failures: Failures::of(plan, hosts)?,
             standby: Standby::None,
+            unreached: BTreeSet::new(),
         };
         if let Some(control) = &job.control {
             job.watch(control, EpollFlags::EPOLLIN, ASKED)?;
@@ -211,12 +216,14 @@ impl<'a> Job<'a> {
     /// Lets all agents go, and gives the commands that called them time to end.
     fn part(&mut self) {
         self.links.iter_mut().for_each(AgentLink::let_go);
+        let released = self.release_unreached();
         self.part_with_standby();
         let by = Instant::now() + FAREWELL;
         while Instant::now() < by && self.links.iter().any(|link| link.exit.is_none()) {
             std::thread::sleep(Duration::from_millis(1));
             self.links.iter_mut().for_each(|link| link.reap(Instant::now()));
         }
+        released.wait();
     }
 
     /// Waits for the next thing to happen, and acts on it.
@@ -455,6 +462,7 @@ impl<'a> Job<'a> {
         let ranks: Vec<u32> = self.link(host).ranks.iter().copied().collect();
         self.link(host).let_go();
         self.link(host).kill();
+        self.unreached.insert(host);
         if self.is_outvoted(&why) || self.survive_a_host(host, &why) {
             return;
         }

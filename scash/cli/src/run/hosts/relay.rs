@@ -5,7 +5,7 @@
 use super::agent::serve_launcher;
 use super::frames::{Up, hello};
 use super::standby;
-use super::succession::{Found, JobName, TAKE, connect, find};
+use super::succession::{END, Found, JobName, TAKE, connect, find};
 use crate::run::plan::RSH_IF_NOT_SAID;
 use crate::run::status;
 use nix::errno::Errno;
@@ -30,23 +30,38 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "N")]
     host: Option<u32>,
 
+    /// Have the agent end that keeps what it has of this job, if it has no launcher
+    #[arg(long, value_name = "JOB", requires = "host", conflicts_with = "of")]
+    release: Option<JobName>,
+
     /// Say what agents keep here of this job
-    #[arg(long, value_name = "JOB", conflicts_with = "of")]
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["of", "release"])]
     find: Option<String>,
 
     /// Wait until the launcher at the other end of standard input is lost, and go on with its job
-    #[arg(long, conflicts_with_all = ["of", "find"])]
+    #[arg(long, conflicts_with_all = ["of", "release", "find"])]
     standby: bool,
 }
 
 /// Serves a launcher; returns the exit status.
 pub(crate) fn agent(args: &AgentArgs) -> u8 {
-    match (&args.of, &args.find) {
+    let host = args.host.unwrap_or(0);
+    match (&args.of, &args.release, &args.find) {
         _ if args.standby => standby::wait(),
-        (Some(job), _) => join(job, args.host.unwrap_or(0)),
-        (None, Some(job)) => tell(job),
-        (None, None) => serve_launcher(),
+        (Some(job), _, _) => join(job, host),
+        (_, Some(job), _) => release(job, host),
+        (_, _, Some(job)) => tell(job),
+        (None, None, None) => serve_launcher(),
     }
+}
+
+/// Has the agent of a job end, and waits until it has.
+fn release(job: &JobName, host: u32) -> u8 {
+    // If it is not there, all is well. The end of the connection tells that it has ended.
+    if let Ok(mut agent) = connect(job, host, END) {
+        let _ = agent.read(&mut [0]);
+    }
+    0
 }
 
 /// Joins the agent of a job to the launcher at the other end of stdin and stdout, until one of them is gone.

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `?` | says in JSON what it is ([`Found`]) |
 //! | `>` | takes the connection for the pipes of a new launcher; or says, in a frame, that it has one |
-//! | `x` | ends, if it has no launcher: another agent of its host is there |
+//! | `x` | ends, if it has no launcher: another agent of its host is there, or the job is over |
 
 use super::relay::Search;
 use super::{Hosts, SILENCE};

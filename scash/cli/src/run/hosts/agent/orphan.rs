@@ -34,12 +34,14 @@ pub(super) struct Orphan {
     until: Option<Instant>,
     /// Another launcher has connected, and does not know yet what is kept here.
     must_tell: bool,
+    /// Who has told it to end, and knows by the end of this that it has.
+    ended_by: Option<UnixStream>,
 }
 
 impl Orphan {
     pub(super) fn new(succession: Succession, host: u32) -> std::io::Result<Orphan> {
         let rendezvous = Rendezvous::open(&succession.job, host)?;
-        Ok(Orphan { succession, rendezvous, until: None, must_tell: false })
+        Ok(Orphan { succession, rendezvous, until: None, must_tell: false, ended_by: None })
     }
 }
 
@@ -110,11 +112,28 @@ impl Agent {
             match what {
                 succession::WHAT => self.say_what_this_is(&mut stream),
                 succession::TAKE => self.take_another(stream)?,
-                succession::END if self.is_orphan() => self.over = true,
+                succession::END => self.end_if_orphan(stream),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    fn end_if_orphan(&mut self, by: UnixStream) {
+        self.notice_end_of_launcher();
+        if self.is_orphan() {
+            self.over = true;
+            if let Some(orphan) = &mut self.orphan {
+                orphan.ended_by = Some(by);
+            }
+        }
+    }
+
+    /// Of what happened at once, this may be what is looked at first.
+    fn notice_end_of_launcher(&mut self) {
+        if self.launcher.as_ref().is_some_and(has_ended) {
+            self.lose_launcher();
+        }
     }
 
     fn say_what_this_is(&self, stream: &mut UnixStream) {
@@ -128,10 +147,7 @@ impl Agent {
 
     /// Another launcher has connected.
     fn take_another(&mut self, mut stream: UnixStream) -> Result<(), Refusal> {
-        // Of what happened at once, this may be what is looked at first.
-        if self.launcher.as_ref().is_some_and(has_ended) {
-            self.lose_launcher();
-        }
+        self.notice_end_of_launcher();
         let silence = self.heard.elapsed();
         if self.launcher.is_some() && silence < SILENCE {
             let seconds = u32::try_from(silence.as_secs()).unwrap_or(u32::MAX);

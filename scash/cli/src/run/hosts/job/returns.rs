@@ -220,6 +220,7 @@ impl Job<'_> {
         survival.moves.returned(&self.layout, host);
         let link = &mut self.links[host as usize];
         (link.stage, link.ready_by) = (AgentStage::Running, None);
+        self.unreached.remove(&host);
         link.send(&Down::Go);
         if is_recalled {
             link.send(&Down::Recall);

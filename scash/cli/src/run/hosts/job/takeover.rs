@@ -127,6 +127,7 @@ impl Job<'_> {
             (link.stage, link.ranks) = (AgentStage::Running, ranks);
             return link.send(&Down::Go);
         }
+        self.unreached.insert(host);
         let layout = self.layout.clone();
         if let Some(Survival { recall, come, .. }) = &mut self.survival {
             recall.lost(host);

@@ -1,0 +1,59 @@
+//! What the launcher does at the end of a job for hosts that it has lost: their agents may be there, as on a
+//! host that was too slow to answer, and would wait for another launcher with all that they keep
+//! (`--linger`). They are called once more, and told to end.
+
+use super::Job;
+use crate::run::hosts::link;
+use nix::unistd::getpid;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long hosts that are out of reach may take to answer. The user waits for the job's end meanwhile.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// The remote shell's commands that call them.
+#[derive(Debug)]
+pub(super) struct Releases {
+    children: Vec<Child>,
+    until: Instant,
+}
+
+impl Job<'_> {
+    /// Tells agents on hosts that are out of reach that the job is over.
+    pub(super) fn release_unreached(&mut self) -> Releases {
+        let unreached = std::mem::take(&mut self.unreached);
+        let Some(succession) = &self.succession else {
+            return Releases { children: Vec::new(), until: Instant::now() };
+        };
+        let launcher = getpid();
+        let call = |host: u32| {
+            let words = link::words(self.hosts, &self.hosts.names[host as usize]);
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).args(["--release", &succession.job.to_string()]);
+            command.args(["--host", &host.to_string()]);
+            // A host that does not answer is no news.
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
+            unsafe { command.pre_exec(move || link::prepare(launcher, true)) };
+            command.spawn().ok()
+        };
+        Releases {
+            children: unreached.into_iter().filter_map(call).collect(),
+            until: Instant::now() + ANSWER,
+        }
+    }
+}
+
+impl Releases {
+    /// Waits until they have answered, or for as long as they may take.
+    pub(super) fn wait(self) {
+        for mut child in self.children {
+            while Instant::now() < self.until && matches!(child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // One that has ended was waited for.
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
