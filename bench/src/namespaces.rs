@@ -19,6 +19,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// What names of our namespaces begin with; the number of the process that made them follows.
 const OURS: &str = "scash-hosts-";
@@ -148,12 +149,14 @@ impl Namespaces {
         Ok(numbers.filter(is_there).collect())
     }
 
-    /// Kills all processes of a host at once, as one that loses its power. Returns how many there were.
+    /// Kills all processes of a host at once, as one that loses its power, and waits until they are gone.
+    /// Returns how many there were.
     ///
     /// # Errors
-    /// They cannot be asked for.
+    /// They cannot be asked for, or are not gone in time.
     pub fn kill(&self, host: u32) -> std::io::Result<usize> {
-        // One that has ended meanwhile is as dead. All are stopped first: none is to see another one dead.
+        // One that has ended meanwhile is as dead. None is to see another one dead: all are stopped first, and
+        // then killed, the youngest first (where a parent dies, the kernel may wake children that are stopped).
         let signal = |pid: i32, signal| kill(Pid::from_raw(pid), signal).is_ok();
         let mut stopped = BTreeSet::new();
         loop {
@@ -164,7 +167,15 @@ impl Namespaces {
             }
             stopped.extend(new.into_iter().inspect(|pid| _ = signal(*pid, Signal::SIGSTOP)));
         }
-        Ok(stopped.into_iter().filter(|pid| signal(*pid, Signal::SIGKILL)).count())
+        let killed = stopped.iter().rev().filter(|pid| signal(**pid, Signal::SIGKILL)).count();
+        let until = Instant::now() + Duration::from_secs(30);
+        while self.processes(host)?.iter().any(|pid| stopped.contains(pid)) {
+            if Instant::now() > until {
+                return Err(std::io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(killed)
     }
 
     fn namespace(&self, host: u32) -> String {

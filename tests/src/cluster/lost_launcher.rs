@@ -98,7 +98,9 @@ fn start(hosts: &Hosts, mut command: Command, mark: &str) -> (Child, PathBuf, Pa
 fn lose(mut front: Child, out: &Path, err: &Path) -> (String, String) {
     let pid = i32::try_from(front.id()).unwrap();
     let text = |path: &Path| std::fs::read_to_string(path).unwrap();
-    let ended = front.try_wait().unwrap();
+    // One that was killed with its host may not have ended yet. Agents are its children then.
+    let is_ending = std::fs::metadata(format!("/proc/{pid}/ns/net")).is_err();
+    let ended = if is_ending { Some(front.wait().unwrap()) } else { front.try_wait().unwrap() };
     assert!(ended.is_none_or(|status| status.code().is_none()), "{ended:?}: {}{}", text(out), text(err));
     if ended.is_some() {
         return (text(out), text(err));
