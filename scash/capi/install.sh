@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_groups.h, scash_spawn.h,
-# scash_comm.h, libscash.so, libscash.a, scash.pc, and the command scash; and, in include/scash/compat, the headers with
-# which programs for other systems are compiled: jia.h, Tmk.h and parmacs.h. Usage:
+# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_groups.h, scash_shared.h,
+# scash_spawn.h, scash_comm.h, libscash.so, libscash.a, scash.pc, and the command scash; for programs with shared
+# static variables scash_shared.ld and scash-shared.pc; and, in include/scash/compat, the headers with which
+# programs for other systems are compiled: jia.h, Tmk.h and parmacs.h. Usage:
 #
 #     scash/capi/install.sh [--prefix DIR] [--libdir DIR] [--from DIR] [--no-strip]
 #
@@ -68,6 +69,7 @@ install -m 644 "$here"/include/compat/*.h "$to$prefix/include/scash/compat/"
 install -m 755 "$from/scash" "$to$prefix/bin/scash"
 install -m 755 "$from/libscash.so" "$to$libdir/libscash.so"
 install -m 644 "$from/libscash.a" "$to$libdir/libscash.a"
+install -m 644 "$here/scash_shared.ld" "$to$libdir/scash_shared.ld"
 
 # Takes from a file what programs do not need of it. Option of strip, file.
 without() {
@@ -80,7 +82,9 @@ elif [ -n "$strip" ]; then
     without --strip-unneeded "$to$libdir/libscash.so"
     without --strip-debug "$to$libdir/libscash.a"
 fi
-sed -e '/^#/d' \
-    -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@INCLUDEDIR@|$prefix/include|" -e "s|@VERSION@|$version|" \
-    "$here/scash.pc.in" >"$to$libdir/pkgconfig/scash.pc"
-chmod 644 "$to$libdir/pkgconfig/scash.pc"
+for package in scash scash-shared; do
+    sed -e '/^#/d' \
+        -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@INCLUDEDIR@|$prefix/include|" -e "s|@VERSION@|$version|" \
+        "$here/$package.pc.in" >"$to$libdir/pkgconfig/$package.pc"
+    chmod 644 "$to$libdir/pkgconfig/$package.pc"
+done

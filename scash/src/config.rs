@@ -9,8 +9,9 @@ use scash_proto::{Protocol, Transfer};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Where the region lies in every rank: far from what the kernel and the loader place by themselves.
-pub(crate) const REGION_BASE: usize = 0x1000_0000_0000;
+/// Where the region lies in every rank, unless the program has shared variables: far from what the kernel and
+/// the loader place by themselves.
+const REGION_BASE: usize = 0x1000_0000_0000;
 /// Bytes of address space that are set aside for shared memory, if `SCASH_REGION` says nothing else. Costs
 /// nothing until it is used.
 const DEFAULT_REGION: u64 = 64 << 30;
@@ -40,6 +41,8 @@ pub(crate) enum RaceSetting {
 /// What the environment asks for, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    /// Where the region lies in every rank.
+    pub(crate) base: usize,
     /// Pages of the whole region.
     pub(crate) pages: u32,
     /// Pages of it for allocations of all ranks, from the first one on.
@@ -118,6 +121,7 @@ impl Config {
             Error::Setting(format!("SCASH_BLOCK={pages_of_block}: a block can have 1 to {MOST_BLOCK} pages"))
         })?;
         Ok(Config {
+            base: REGION_BASE,
             pages: region + heap + heap.div_ceil(PAGES_A_PAGE),
             region,
             heap,

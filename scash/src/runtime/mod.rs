@@ -38,6 +38,7 @@ mod stall;
 mod start;
 pub(crate) mod stats;
 mod twins;
+mod variables;
 pub(crate) mod within;
 
 pub use frame_agreement::frames_asked_for;

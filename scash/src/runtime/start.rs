@@ -2,7 +2,7 @@
 
 use super::crew::Crew;
 use super::{RUNTIME, Runtime};
-use crate::config::{Config, REGION_BASE, RaceSetting};
+use crate::config::{Config, RaceSetting};
 use crate::error::{Error, Result, join};
 use crate::fault::{self, EngineError, EngineKind, PAGE, Region};
 use crate::runtime::broken::Broken;
@@ -20,6 +20,7 @@ use crate::runtime::owned::Owned;
 use crate::runtime::page_words::PageWords;
 use crate::runtime::serve;
 use crate::runtime::stats::BarrierTime;
+use crate::runtime::variables::SharedVariables;
 use scash_comm::Renewable;
 use scash_comm::forked;
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
@@ -53,7 +54,7 @@ pub(super) fn comes_back() -> bool {
 /// Settings that make no sense, a rank that runs another program, no fault engine, no memory.
 pub fn init() -> Result<&'static Runtime> {
     static STARTED: AtomicBool = AtomicBool::new(false);
-    let config = Config::read(|name| std::env::var_os(name))?;
+    let mut config = Config::read(|name| std::env::var_os(name))?;
     if forked::is_child() {
         return Err(Error::Join(forked::refusal("dsm_init")));
     }
@@ -67,6 +68,8 @@ pub fn init() -> Result<&'static Runtime> {
     member.hello(&identity()?).map_err(join)?;
     let chosen = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
     let store = checkpoints.as_ref().map(Checkpoints::store);
+    let variables = SharedVariables::of_this_program()?;
+    config.base = variables.map_or(config.base, |variables| variables.base);
     let context = assemble(&mut member, &config, chosen, store, &var)?;
     if let Some(checkpoints) = &mut checkpoints {
         checkpoints.has(&context.copies);
@@ -120,6 +123,7 @@ pub fn init() -> Result<&'static Runtime> {
     fault::forked::watch(runtime.context.region.app_range(), rank);
     // For as long as the process lives: the runtime does so, too.
     std::mem::forget(handler);
+    variables.map_or(Ok(()), |variables| runtime.share_variables(variables))?;
     Ok(runtime)
 }
 
@@ -139,7 +143,7 @@ pub(super) fn assemble(
     store: Option<&RankStore>,
     var: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<RankContext> {
-    let mut region = Region::create(REGION_BASE, config.pages)?;
+    let mut region = Region::create(config.base, config.pages)?;
     let endpoint = job::endpoint(member, &config.network, ABI).map_err(join)?;
     agree(member, config)?;
     let (frames, objects) = frame_agreement::settle(member, &*endpoint, config, &mut region)?;

@@ -89,6 +89,7 @@ mod page;
 mod rank_lines;
 mod relay;
 mod roster;
+mod sections;
 
 pub use alone::started_with_others;
 pub use external::{Gathering, Keeper};
@@ -100,6 +101,7 @@ pub use member::Member;
 pub use page::{JobPage, RankState};
 pub use relay::{Decision, HostRelay, LauncherRelay, Report};
 pub use roster::{Accusation, Exit, JobFailure};
+pub use sections::ProgramSection;
 
 /// The environment variables by which the launcher tells a rank who it is.
 pub mod vars {

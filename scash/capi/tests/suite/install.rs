@@ -35,9 +35,14 @@ pub(crate) fn installed() -> TempDir {
 }
 
 fn pkg_config(name: &str, prefix: &Path, arguments: &[&str]) -> Vec<String> {
+    pkg_config_of("scash", name, prefix, arguments)
+}
+
+/// What it says of a package.
+fn pkg_config_of(package: &str, name: &str, prefix: &Path, arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new(name);
     command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).env_remove("PKG_CONFIG_LIBDIR");
-    let done = command.args(arguments).arg("scash").output().unwrap();
+    let done = command.args(arguments).arg(package).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
 }
@@ -99,6 +104,27 @@ fn programs_for_other_systems_find_their_headers_below_what_pkg_config_says() {
         let done = run.env("LD_LIBRARY_PATH", prefix.path().join("lib")).output().unwrap();
         assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
     }
+}
+
+#[test]
+fn programs_with_shared_variables_are_linked_with_what_pkg_config_says_of_them() {
+    let Some(pkg) = tool("PKG_CONFIG", "pkg-config") else {
+        eprintln!("skipped: there is no pkg-config (or what PKG_CONFIG names)");
+        return;
+    };
+    let prefix = installed();
+    let program = prefix.path().join("shared");
+    let mut command = Command::new(cc());
+    command.args(["shared", "shared_theirs"].map(|name| here("tests/c").join(name).with_extension("c")));
+    command.arg("-D_POSIX_C_SOURCE=200809L").arg("-o").arg(&program);
+    command.args(pkg_config_of("scash-shared", &pkg, prefix.path(), &["--cflags", "--libs"]));
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    // (One rank: variables of the other file are each rank's own here.)
+    let mut run = Command::new(prefix.path().join("bin/scash"));
+    run.args(["run", "-n", "1", "--timeout", "60"]).arg(program);
+    let done = run.env("LD_LIBRARY_PATH", prefix.path().join("lib")).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 #[test]

@@ -12,5 +12,6 @@ mod install;
 mod library;
 mod programs;
 mod restarts;
+mod shared;
 mod spawn;
 mod support;

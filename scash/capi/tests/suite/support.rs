@@ -116,6 +116,34 @@ pub(crate) struct Program {
     _directory: TempDir,
 }
 
+/// An object file of a C program.
+pub(crate) struct Object {
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+impl Object {
+    /// Compiles `tests/c/NAME.c`.
+    pub(crate) fn compile(name: &str) -> Object {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(name).with_extension("o");
+        let done = Command::new(cc()).arg("-c").arg(test(name)).arg("-o").arg(&path).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        Object { path, _directory: directory }
+    }
+
+    /// Has objcopy change it.
+    pub(crate) fn change(&self, words: &[&str]) {
+        let objcopy = tool("OBJCOPY", "objcopy").expect("objcopy: install binutils, or name it with OBJCOPY");
+        let done = Command::new(objcopy).args(words).arg(&self.path).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.path.to_str().unwrap()
+    }
+}
+
 /// The system's libraries that programs need besides the archive.
 fn private_libs() -> Vec<String> {
     let pc = std::fs::read_to_string(here("scash.pc.in")).unwrap();
@@ -131,25 +159,25 @@ fn test(name: &str) -> PathBuf {
 impl Program {
     /// Compiles `tests/c/NAME.c` as C99.
     pub(crate) fn compile(name: &str, link: Link) -> Program {
-        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[test(name)], link)
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[test(name)], &[], link)
     }
 
     /// Compiles `examples/NAME.c` as C99.
     pub(crate) fn compile_example(name: &str) -> Program {
         let source = here("examples").join(name).with_extension("c");
-        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[source], Link::Shared)
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[source], &[], Link::Shared)
     }
 
     /// Compiles `tests/c/NAME.c` as C11 or C++11; `None` if there is no compiler.
     pub(crate) fn compile_as(language: Language, name: &str, link: Link) -> Option<Program> {
         if language == Language::C {
-            return Some(Program::compile_by(&cc(), &["-std=c11"], &[test(name)], link));
+            return Some(Program::compile_by(&cc(), &["-std=c11"], &[test(name)], &[], link));
         }
         let Some(compiler) = tool("CXX", "c++") else {
             eprintln!("skipped: {name} as C++: there is no compiler (c++, or what CXX names)");
             return None;
         };
-        Some(Program::compile_by(&compiler, &["-std=c++11", "-x", "c++"], &[test(name)], link))
+        Some(Program::compile_by(&compiler, &["-std=c++11", "-x", "c++"], &[test(name)], &[], link))
     }
 
     /// Compiles `tests/c/NAME.c` of all these names as C99 to one program, with the headers for programs of
@@ -158,10 +186,38 @@ impl Program {
         let compat = here("include/compat");
         let language = ["-std=c99", "-pedantic", "-I", compat.to_str().unwrap()];
         let sources: Vec<PathBuf> = names.iter().map(|name| test(name)).collect();
-        Program::compile_by(&cc(), &language, &sources, Link::Shared)
+        Program::compile_by(&cc(), &language, &sources, &[], Link::Shared)
     }
 
-    fn compile_by(compiler: &str, language: &[&str], sources: &[PathBuf], link: Link) -> Program {
+    /// Compiles `tests/c/NAME.c` as C99, and links it with these words besides.
+    pub(crate) fn compile_with(name: &str, words: &[&str], link: Link) -> Program {
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[test(name)], words, link)
+    }
+
+    fn compile_by(
+        compiler: &str,
+        language: &[&str],
+        sources: &[PathBuf],
+        words: &[&str],
+        link: Link,
+    ) -> Program {
+        let compiled = Program::try_to_compile(compiler, language, sources, words, link);
+        compiled.unwrap_or_else(|told| panic!("{}: {told}", sources[0].display()))
+    }
+
+    /// What the compiler says of `tests/c/NAME.c` that it does not link with these words besides.
+    pub(crate) fn why_not_compiled(name: &str, words: &[&str]) -> String {
+        let compiled = Program::try_to_compile(&cc(), &["-std=c99"], &[test(name)], words, Link::Shared);
+        compiled.err().expect("it is linked")
+    }
+
+    fn try_to_compile(
+        compiler: &str,
+        language: &[&str],
+        sources: &[PathBuf],
+        words: &[&str],
+        link: Link,
+    ) -> Result<Program, String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(sources[0].file_stem().unwrap());
         let mut command = Command::new(compiler);
@@ -169,7 +225,7 @@ impl Program {
         command.args(["-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I"]);
         command.arg(here("include")).arg("-o").arg(&path).args(sources);
         // What follows is no source.
-        command.args(["-x", "none"]);
+        command.args(["-x", "none"]).args(words);
         match link {
             Link::Shared => {
                 let library = built().shared.parent().unwrap();
@@ -181,8 +237,8 @@ impl Program {
             }
         }
         let done = command.output().unwrap();
-        assert!(done.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&done.stderr));
-        Program { path, _directory: directory }
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        if done.status.success() { Ok(Program { path, _directory: directory }) } else { Err(told) }
     }
 
     /// Runs it without a launcher.

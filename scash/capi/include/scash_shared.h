@@ -1,0 +1,44 @@
+/*
+ * scash_shared.h - static variables that are shared memory.
+ *
+ *     #include <scash_shared.h>
+ *
+ *     DSM_SHARED int rounds = 10;                     // one variable for all ranks
+ *     DSM_SHARED struct node *root;                   // may point into shared memory, and to such variables
+ *     static DSM_SHARED_ZERO double field[1000][1000];
+ *
+ * A program for threads is ported so: its global variables are annotated, as they are what threads share. It
+ * is compiled as always, and linked as a program with a fixed address by a script that is installed:
+ *
+ *     cc program.c $(pkg-config --cflags --libs scash-shared)
+ *     cc program.c -lscash -no-pie -Wl,-T,scash_shared.ld
+ *
+ * Shared memory begins with these variables, at the same addresses in each rank. dsm_init gives them their
+ * values: nobody touches them before that (it is a segmentation fault), and where it returns, all ranks see
+ * what they begin with. From then on they are as what dsm_alloc returns: each page has its home at the rank
+ * that touches it first, rank 0 if it begins with something else than zeros. SCASH_REGION counts them.
+ *
+ * - An initial value is a constant, as in C. In C++, objects with constructors are not for this.
+ * - DSM_SHARED_ZERO is for large arrays that begin with zeros: the compiler writes no zeros into the program's
+ *   file then, and refuses other values.
+ * - Variables of shared libraries cannot be shared so: they would be each rank's own, and nobody notices.
+ * - Small variables of different ranks share pages. Where each rank writes its own, put these apart:
+ *   `DSM_SHARED struct { int mine; } all[64] __attribute__((aligned(DSM_PAGE_SIZE)))` gives whole pages to the
+ *   array, not to its elements.
+ * - All variables of an object file that nobody wants to annotate:
+ *
+ *       objcopy --rename-section .data=.dsm_shared --rename-section .bss=.bss.dsm_shared file.o
+ *
+ * Linked in another way, dsm_init fails and says what is missing. GNU ld takes the script; gold does not.
+ */
+#ifndef SCASH_SHARED_H
+#define SCASH_SHARED_H
+
+#include "scash.h"
+
+/* A variable of all ranks. */
+#define DSM_SHARED __attribute__((section(".dsm_shared")))
+/* One that begins with zeros, and takes no room in the program's file. */
+#define DSM_SHARED_ZERO __attribute__((section(".bss.dsm_shared")))
+
+#endif

@@ -1,0 +1,64 @@
+//! Programs with static variables that are shared: `scash_shared.h`, and the script for the linker.
+
+use crate::support::{Job, Link, Object, Program, here};
+
+/// Where the linker is to put them.
+fn script() -> String {
+    format!("-Wl,-T,{}", here("scash_shared.ld").display())
+}
+
+fn linked(link: Link) -> Program {
+    let theirs = Object::compile("shared_theirs");
+    let objcopy = ["--rename-section", ".data=.dsm_shared", "--rename-section", ".bss=.bss.dsm_shared"];
+    theirs.change(&objcopy);
+    Program::compile_with("shared", &["-no-pie", &script(), theirs.path()], link)
+}
+
+#[test]
+fn variables_are_shared_in_every_kind_of_job() {
+    for link in [Link::Shared, Link::Static] {
+        let program = linked(link);
+        for job in Job::all() {
+            let ended = program.run(job, &[], &[]);
+            ended.succeeded();
+            let lines: Vec<String> = (0..job.ranks).map(|rank| format!("rank {rank}: 0x600000")).collect();
+            assert!(
+                ended.sorted().iter().zip(&lines).all(|(line, begin)| line.starts_with(begin)),
+                "{ended}"
+            );
+        }
+    }
+}
+
+#[test]
+fn variables_are_shared_after_a_restart_too() {
+    let program = linked(Link::Shared);
+    let deaths =
+        ["--inject", "kill rank 1 at barrier 5", "--inject", "kill all ranks at barrier 8 after flush"];
+    let options = [&["--replicas", "1", "--checkpoint", "every=1"], &deaths[..]].concat();
+    for job in Job::all().into_iter().filter(|job| job.ranks == 2) {
+        let ended = program.run_with(job, &options, &[], &[]);
+        ended.succeeded();
+        ended.said(&["all 2 ranks go on"]);
+    }
+}
+
+#[test]
+fn a_program_that_is_linked_otherwise_is_told_how_it_must_be() {
+    let theirs = Object::compile("shared_theirs");
+    for how in ["-no-pie", "-pie"] {
+        let program = Program::compile_with("shared", &[how, theirs.path()], Link::Shared);
+        let ended = program.run(Job::of(2), &[], &[]);
+        ended.ended_with(1);
+        ended.said(&["(DSM_SHARED)", "link it by what `pkg-config --libs scash-shared` says"]);
+    }
+    let why = Program::why_not_compiled("shared", &["-pie", &script(), theirs.path()]);
+    assert!(why.contains("scash_shared.ld: shared variables need a program with a fixed address"), "{why}");
+}
+
+#[test]
+fn variables_that_shared_memory_has_no_room_for_are_told() {
+    let ended = linked(Link::Shared).run(Job::of(2), &[("SCASH_REGION", "64K")], &[]);
+    ended.ended_with(1);
+    ended.said(&["raise SCASH_REGION"]);
+}
