@@ -429,8 +429,10 @@ void *dsm_alloc_blocks(const struct dsm_block_t *blocks, size_t count, const str
  * after the next memory barrier if another rank than the one that allocated it frees it. What touches
  * it afterwards is not noticed.
  *
- * Returns 0, or -1 if `p` is not the beginning of an allocation or an object: NULL, memory of another
- * kind, or freed before. Nothing is done then.
+ * `dsm_free(NULL)` does nothing, whoever calls it.
+ *
+ * Returns 0, or -1 if `p` is not the beginning of an allocation or an object: memory of another kind, or
+ * freed before. Nothing is done then.
  */
 int dsm_free(void *p);
 

@@ -19,15 +19,16 @@
  * that touches it first, rank 0 if it begins with something else than zeros. SCASH_REGION counts them.
  *
  * - An initial value is a constant, as in C. In C++, objects with constructors are not for this.
- * - DSM_SHARED_ZERO is for large arrays that begin with zeros: the compiler writes no zeros into the program's
- *   file then, and refuses other values.
- * - Variables of shared libraries cannot be shared so: they would be each rank's own, and nobody notices.
+ * - DSM_SHARED_ZERO is for large arrays that begin with zeros: the compiler refuses other values. In the
+ *   program's file they are a hole, which takes no room on the disk.
+ * - Variables of shared libraries cannot be shared so. dsm_init fails if a library has some; it does not look
+ *   into those that are loaded later (dlopen).
  * - Small variables of different ranks share pages. Where each rank writes its own, put these apart:
  *   `DSM_SHARED struct { int mine; } all[64] __attribute__((aligned(DSM_PAGE_SIZE)))` gives whole pages to the
  *   array, not to its elements.
  * - All variables of an object file that nobody wants to annotate:
  *
- *       objcopy --rename-section .data=.dsm_shared --rename-section .bss=.bss.dsm_shared file.o
+ *       objcopy --rename-section .data=.dsm_shared --rename-section .bss=.sbss.dsm_shared file.o
  *
  * Linked in another way, dsm_init fails and says what is missing. GNU ld takes the script; gold does not.
  */
@@ -38,7 +39,8 @@
 
 /* A variable of all ranks. */
 #define DSM_SHARED __attribute__((section(".dsm_shared")))
-/* One that begins with zeros, and takes no room in the program's file. */
-#define DSM_SHARED_ZERO __attribute__((section(".bss.dsm_shared")))
+/* One that begins with zeros, and takes no room in the object file. (Compilers write no zeros for sections
+ * that are called so; linkers mix those called .bss with all others.) */
+#define DSM_SHARED_ZERO __attribute__((section(".sbss.dsm_shared")))
 
 #endif

@@ -147,8 +147,10 @@ unsafe fn options_of(name: &str, options: *const dsm_alloc_options_t) -> Result<
 /// after the next memory barrier if another rank than the one that allocated it frees it. What touches
 /// it afterwards is not noticed.
 ///
-/// Returns 0, or -1 if `p` is not the beginning of an allocation or an object: NULL, memory of another
-/// kind, or freed before. Nothing is done then.
+/// `dsm_free(NULL)` does nothing, whoever calls it.
+///
+/// Returns 0, or -1 if `p` is not the beginning of an allocation or an object: memory of another kind, or
+/// freed before. Nothing is done then.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_free(p: *mut c_void) -> c_int {
     status(call("dsm_free", |runtime| heap::free(runtime, p)))

@@ -12,6 +12,9 @@ fn pointer(name: &str, allocate: impl FnOnce(&Runtime) -> Result<*mut u8>) -> *m
 
 /// Frees what is in the heap by this rank alone, and what `dsm_alloc` returned together with all others.
 pub(crate) fn free(runtime: &Runtime, p: *mut c_void) -> Result<()> {
+    if p.is_null() {
+        return Ok(());
+    }
     if runtime.is_in_heap(p.cast()) { runtime.free_object(p.cast()) } else { runtime.free(p.cast()) }
 }
 

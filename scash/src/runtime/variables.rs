@@ -17,6 +17,8 @@ use std::io;
 /// Variables that begin with something, and those that begin with zero.
 const WITH_VALUES: &str = ".dsm_shared";
 const ZEROED: &str = ".dsm_shared_zero";
+/// What the latter are in as they are compiled, and still if the script was not used.
+const ZEROED_BEFORE: &str = ".sbss.dsm_shared";
 
 /// Bytes that are read of the file at a time.
 const AT_A_TIME: usize = 1 << 20;
@@ -36,15 +38,25 @@ impl SharedVariables {
     /// Those of the running program, if it has any.
     ///
     /// # Errors
-    /// It is not linked as such a program must be.
+    /// It is not linked as such a program must be, or a library has some: these cannot be shared.
     pub(super) fn of_this_program() -> Result<Option<SharedVariables>> {
+        let failed = |error| {
+            Error::Join(format!("looking for shared variables in the program and its libraries: {error}"))
+        };
+        for name in [WITH_VALUES, ZEROED_BEFORE] {
+            if let Some(library) = ProgramSection::library_with(name).map_err(failed)? {
+                return Err(Error::Join(format!(
+                    "{} has variables that are to be shared (DSM_SHARED): those of a library cannot be; link its object files into the program",
+                    library.display()
+                )));
+            }
+        }
         let find = |name| -> Result<Option<ProgramSection>> {
-            let section = ProgramSection::find(name).map_err(|error| {
-                Error::Join(format!("looking for shared variables in the program's file: {error}"))
-            })?;
+            let section = ProgramSection::find(name).map_err(failed)?;
             Ok(section.filter(|section| section.size > 0))
         };
-        SharedVariables::of(find(WITH_VALUES)?, find(ZEROED)?)
+        let zeroed = find(ZEROED)?;
+        SharedVariables::of(find(WITH_VALUES)?, if zeroed.is_some() { zeroed } else { find(ZEROED_BEFORE)? })
     }
 
     fn of(values: Option<ProgramSection>, zeroed: Option<ProgramSection>) -> Result<Option<SharedVariables>> {

@@ -3,10 +3,11 @@
 use object::Endianness;
 use object::elf::{ET_EXEC, FileHeader64, SHF_ALLOC};
 use object::read::elf::{FileHeader, SectionHeader};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A section of the running program's own file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,22 @@ impl ProgramSection {
     /// The file cannot be opened.
     pub fn find(name: &str) -> io::Result<Option<ProgramSection>> {
         ProgramSection::find_in(Path::new(PROGRAM), name)
+    }
+
+    /// A library of this process whose file has a section of this name; the program itself is none.
+    ///
+    /// # Errors
+    /// The process's mappings cannot be read. Files that cannot be opened have no such section.
+    pub fn library_with(name: &str) -> io::Result<Option<PathBuf>> {
+        let program = std::fs::read_link(PROGRAM)?;
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        // address, access, offset, device, inode; what has code is mapped with x.
+        let code =
+            maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|access| access.contains('x')));
+        let files: BTreeSet<&Path> =
+            code.filter_map(|line| line.find('/').map(|path| Path::new(&line[path..]))).collect();
+        let has_it = |file: &&Path| *file != program && matches!(Self::find_in(file, name), Ok(Some(_)));
+        Ok(files.into_iter().find(has_it).map(Path::to_owned))
     }
 
     fn find_in(file: &Path, name: &str) -> io::Result<Option<ProgramSection>> {
@@ -91,6 +108,15 @@ mod tests {
         bss.read(0, &mut code).unwrap();
         assert_eq!(code, [0; 64]);
         assert_eq!(ProgramSection::find(".nobody-has-this").unwrap(), None);
+    }
+
+    #[test]
+    fn libraries_of_this_process_are_looked_through_and_the_program_is_not() {
+        let library = ProgramSection::library_with(".dynsym").unwrap().unwrap();
+        assert!(library.to_string_lossy().contains(".so"), "{}", library.display());
+        // What marks a program that needs a loader.
+        assert!(ProgramSection::find(".interp").unwrap().is_some());
+        assert_eq!(ProgramSection::library_with(".nobody-has-this").unwrap(), None);
     }
 
     #[test]

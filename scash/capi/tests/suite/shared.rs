@@ -1,17 +1,12 @@
 //! Programs with static variables that are shared: `scash_shared.h`, and the script for the linker.
 
-use crate::support::{Job, Link, Object, Program, here};
-
-/// Where the linker is to put them.
-fn script() -> String {
-    format!("-Wl,-T,{}", here("scash_shared.ld").display())
-}
+use crate::support::{Job, Library, Link, Object, Program, shared_script};
 
 fn linked(link: Link) -> Program {
     let theirs = Object::compile("shared_theirs");
-    let objcopy = ["--rename-section", ".data=.dsm_shared", "--rename-section", ".bss=.bss.dsm_shared"];
+    let objcopy = ["--rename-section", ".data=.dsm_shared", "--rename-section", ".bss=.sbss.dsm_shared"];
     theirs.change(&objcopy);
-    Program::compile_with("shared", &["-no-pie", &script(), theirs.path()], link)
+    Program::compile_with("shared", &["-no-pie", &shared_script(), theirs.path()], link)
 }
 
 #[test]
@@ -52,7 +47,11 @@ fn a_program_that_is_linked_otherwise_is_told_how_it_must_be() {
         ended.ended_with(1);
         ended.said(&["(DSM_SHARED)", "link it by what `pkg-config --libs scash-shared` says"]);
     }
-    let why = Program::why_not_compiled("shared", &["-pie", &script(), theirs.path()]);
+    // One that has zeroed ones alone.
+    let ended = Program::compile_with("shared_zero", &[], Link::Shared).run(Job::of(2), &[], &[]);
+    ended.ended_with(1);
+    ended.said(&["(DSM_SHARED)", "link it by what `pkg-config --libs scash-shared` says"]);
+    let why = Program::why_not_compiled("shared", &["-pie", &shared_script(), theirs.path()]);
     assert!(why.contains("scash_shared.ld: shared variables need a program with a fixed address"), "{why}");
 }
 
@@ -61,4 +60,26 @@ fn variables_that_shared_memory_has_no_room_for_are_told() {
     let ended = linked(Link::Shared).run(Job::of(2), &[("SCASH_REGION", "64K")], &[]);
     ended.ended_with(1);
     ended.said(&["raise SCASH_REGION"]);
+}
+
+#[test]
+fn variables_of_a_library_are_refused_with_its_name() {
+    let (library, theirs) = (Library::compile("shared_zero"), Object::compile("shared_theirs"));
+    let words = ["-no-pie", &shared_script(), theirs.path(), "-Wl,--no-as-needed", library.path()];
+    let ended = Program::compile_with("shared", &words, Link::Shared).run(Job::of(2), &[], &[]);
+    ended.ended_with(1);
+    ended.said(&[
+        "libshared_zero.so has variables that are to be shared",
+        "link its object files into the program",
+    ]);
+}
+
+#[test]
+fn zeroed_variables_need_no_others() {
+    let program = Program::compile_with("shared_zero", &["-no-pie", &shared_script()], Link::Shared);
+    for ranks in [1, 2, 4] {
+        let ended = program.run(Job::of(ranks), &[], &[]);
+        ended.succeeded();
+        assert_eq!(ended.out, format!("{ranks} ranks have written\n"), "{ended}");
+    }
 }

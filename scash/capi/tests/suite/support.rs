@@ -28,6 +28,11 @@ pub(crate) fn tool(variable: &str, default: &str) -> Option<String> {
     found.is_ok().then_some(name)
 }
 
+/// The word by which the linker takes the script for shared variables.
+pub(crate) fn shared_script() -> String {
+    format!("-Wl,-T,{}", here("scash_shared.ld").display())
+}
+
 /// What cargo builds for C programs.
 #[derive(Default)]
 pub(crate) struct Built {
@@ -144,6 +149,29 @@ impl Object {
     }
 }
 
+/// A shared library of a C program.
+pub(crate) struct Library {
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+impl Library {
+    /// Compiles `tests/c/NAME.c`, whose main becomes another function.
+    pub(crate) fn compile(name: &str) -> Library {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(format!("lib{name}.so"));
+        let mut command = Command::new(cc());
+        command.args(["-shared", "-fPIC", "-Dmain=nobody", "-I"]).arg(here("include"));
+        let done = command.arg(test(name)).arg("-o").arg(&path).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        Library { path, _directory: directory }
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.path.to_str().unwrap()
+    }
+}
+
 /// The system's libraries that programs need besides the archive.
 fn private_libs() -> Vec<String> {
     let pc = std::fs::read_to_string(here("scash.pc.in")).unwrap();
@@ -162,10 +190,10 @@ impl Program {
         Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[test(name)], &[], link)
     }
 
-    /// Compiles `examples/NAME.c` as C99.
-    pub(crate) fn compile_example(name: &str) -> Program {
+    /// Compiles `examples/NAME.c` as C99, and links it with these words besides.
+    pub(crate) fn compile_example(name: &str, words: &[&str]) -> Program {
         let source = here("examples").join(name).with_extension("c");
-        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[source], &[], Link::Shared)
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &[source], words, Link::Shared)
     }
 
     /// Compiles `tests/c/NAME.c` as C11 or C++11; `None` if there is no compiler.
