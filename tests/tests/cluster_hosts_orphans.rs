@@ -93,6 +93,27 @@ fn all_hosts_are_called_and_those_that_keep_nothing_are_lost_and_come_back() {
     assert!(!ended.err.contains("cannot be saved"), "nothing of the launcher's is in ranks: {ended}");
 }
 
+/// It is lost for the new launcher when that has waited for it long enough (30 s), and comes back as others do.
+#[test]
+fn a_host_whose_agent_does_not_answer_is_left_behind_and_may_come_back() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let orphan = orphan(&hosts, &replicas(hosts.job(TWO)));
+    // One that has ended meanwhile needs none.
+    let signal = |signal: Signal| {
+        hosts.processes(2).into_iter().for_each(|pid| _ = kill(Pid::from_raw(pid), signal));
+    };
+    signal(Signal::SIGSTOP);
+    let command = orphan.resume(None, &["--host", TWO_NAMES]);
+    let ended = orphan.ends_after(&hosts, command, |front| {
+        wait_for_status(front, "host 10.77.0.2 is lost");
+        signal(Signal::SIGCONT);
+        wait_for_status(front, "host 10.77.0.2 is there; ranks 2, 3");
+    });
+    ended.is_right();
+    ended.said(&["has brought no agent that is ready in 30 s", "rank 2 comes back on host 10.77.0.1"]);
+    ended.said(&["host 10.77.0.2 is back"]);
+}
+
 #[test]
 fn a_launcher_is_lost_at_any_instant_also_while_ranks_come_back_and_so_is_the_next_one() {
     let Some(hosts) = Hosts::new(2) else { return };
