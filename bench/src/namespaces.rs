@@ -155,8 +155,9 @@ impl Namespaces {
     /// # Errors
     /// They cannot be asked for, or are not gone in time.
     pub fn kill(&self, host: u32) -> std::io::Result<usize> {
-        // One that has ended meanwhile is as dead. None is to see another one dead: all are stopped first, and
-        // then killed, the youngest first (where a parent dies, the kernel may wake children that are stopped).
+        // One that has ended meanwhile is as dead. None is to see another one dead: all are stopped first,
+        // and then killed, the youngest first (where a parent dies, the kernel may wake children that are
+        // stopped).
         let signal = |pid: i32, signal| kill(Pid::from_raw(pid), signal).is_ok();
         let mut stopped = BTreeSet::new();
         loop {

@@ -93,7 +93,8 @@ fn all_hosts_are_called_and_those_that_keep_nothing_are_lost_and_come_back() {
     assert!(!ended.err.contains("cannot be saved"), "nothing of the launcher's is in ranks: {ended}");
 }
 
-/// It is lost for the new launcher when that has waited for it long enough (30 s), and comes back as others do.
+/// It is lost for the new launcher when that has waited for it long enough (30 s), and comes back as others
+/// do.
 #[test]
 fn a_host_whose_agent_does_not_answer_is_left_behind_and_may_come_back() {
     let Some(hosts) = Hosts::new(2) else { return };

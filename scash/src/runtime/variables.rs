@@ -81,8 +81,8 @@ impl SharedVariables {
 }
 
 impl Runtime {
-    /// Makes the program's variables the first allocation, and gives them their values. Collective, before any
-    /// other call.
+    /// Makes the program's variables the first allocation, and gives them their values. Collective, before
+    /// any other call.
     pub(super) fn share_variables(&self, variables: SharedVariables) -> Result<()> {
         let address = self.alloc(variables.bytes, AllocOptions::default())?;
         assert_eq!(address as usize, variables.base, "the first allocation begins the region");
@@ -112,8 +112,8 @@ fn fill(to: *mut u8, section: &ProgramSection) -> io::Result<()> {
                 continue;
             }
             let to = to.wrapping_add(begin + number * PAGE);
-            // SAFETY: the bytes are of the allocation, which is as long as all sections are. No thread of this
-            // rank has a reference to them: the program has not come back from its first call yet.
+            // SAFETY: the bytes are of the allocation, which is as long as all sections are. No thread of
+            // this rank has a reference to them: the program has not come back from its first call yet.
             unsafe { std::ptr::copy_nonoverlapping(page.as_ptr(), to, page.len()) };
         }
     }
