@@ -99,15 +99,11 @@ fn all_hosts_are_called_and_those_that_keep_nothing_are_lost_and_come_back() {
 fn a_host_whose_agent_does_not_answer_is_left_behind_and_may_come_back() {
     let Some(hosts) = Hosts::new(2) else { return };
     let orphan = orphan(&hosts, &replicas(hosts.job(TWO)));
-    // One that has ended meanwhile needs none.
-    let signal = |signal: Signal| {
-        hosts.processes(2).into_iter().for_each(|pid| _ = kill(Pid::from_raw(pid), signal));
-    };
-    signal(Signal::SIGSTOP);
+    hosts.signal(2, Signal::SIGSTOP);
     let command = orphan.resume(None, &["--host", TWO_NAMES]);
     let ended = orphan.ends_after(&hosts, command, |front| {
         wait_for_status(front, "host 10.77.0.2 is lost");
-        signal(Signal::SIGCONT);
+        hosts.signal(2, Signal::SIGCONT);
         wait_for_status(front, "host 10.77.0.2 is there; ranks 2, 3");
     });
     ended.is_right();

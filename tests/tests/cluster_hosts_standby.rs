@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use scash_tests::cluster::{
     Ended, Hosts, HostsJob, Orphan, run_beside, wait_for_status_on, wait_until_all_are_gone,
 };
@@ -77,16 +76,12 @@ fn the_other_launcher_goes_on_when_the_first_one_is_lost_alone_or_with_its_host(
 #[test]
 fn a_host_that_was_too_slow_to_say_anything_is_told_when_the_job_is_over() {
     let Some(hosts) = Hosts::new(3) else { return };
-    // One that has ended meanwhile needs none.
-    let signal = |signal: Signal| {
-        hosts.processes(2).into_iter().for_each(|pid| _ = kill(Pid::from_raw(pid), signal));
-    };
     Orphan::of(&hosts, command(&hosts, &job(&hosts, THREE)), |_| {
         wait_for_status_on(&hosts, HERE, WHOLE);
-        signal(Signal::SIGSTOP);
+        hosts.signal(2, Signal::SIGSTOP);
     });
     wait_for_status_on(&hosts, THERE, "host 10.77.0.2 is lost");
-    signal(Signal::SIGCONT);
+    hosts.signal(2, Signal::SIGCONT);
     let ended = goes_on_there(&hosts, "host 10.77.0.3 is there; ranks 2, 3");
     ended.is_right();
     ended.said(&["rank 2 comes back on host 10.77.0.3"]);

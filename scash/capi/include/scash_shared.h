@@ -23,9 +23,11 @@
  *   program's file they are a hole, which takes no room on the disk.
  * - Variables of shared libraries cannot be shared so. dsm_init fails if a library has some; it does not look
  *   into those that are loaded later (dlopen).
- * - Small variables of different ranks share pages. Where each rank writes its own, put these apart:
- *   `DSM_SHARED struct { int mine; } all[64] __attribute__((aligned(DSM_PAGE_SIZE)))` gives whole pages to the
- *   array, not to its elements.
+ * - Small variables of different ranks share pages. To give each rank one of its own, align their type:
+ *
+ *       struct part { int mine; } __attribute__((aligned(DSM_PAGE_SIZE)));
+ *       DSM_SHARED_ZERO struct part parts[64];
+ *
  * - All variables of an object file that nobody wants to annotate:
  *
  *       objcopy --rename-section .data=.dsm_shared --rename-section .bss=.sbss.dsm_shared file.o

@@ -2,7 +2,7 @@
 //!
 //! The compiler puts them into sections of their own, and the linker gives these addresses far from the rest
 //! of the program, where the system loads nothing (`scash_shared.ld`). The region begins there, and the first
-//! allocation of the job is as long as they are: so each variable is a word of the region, and code that was
+//! allocation of the job is as long as they are: so each variable lies in the region, and code that was
 //! compiled for a variable needs nothing else. Rank 0 writes what they begin with.
 //!
 //! Idea: TreadMarks and PARMACS programs for processes made by fork, whose shared variables are static.
@@ -26,7 +26,7 @@ const AT_A_TIME: usize = 1 << 20;
 /// Where shared variables of this program lie, which are the same in all ranks as these run the same program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedVariables {
-    /// The address of the first.
+    /// Where the page of the first begins.
     pub(super) base: usize,
     /// Bytes of all.
     bytes: usize,
@@ -43,20 +43,18 @@ impl SharedVariables {
         let failed = |error| {
             Error::Join(format!("looking for shared variables in the program and its libraries: {error}"))
         };
-        for name in [WITH_VALUES, ZEROED_BEFORE] {
-            if let Some(library) = ProgramSection::library_with(name).map_err(failed)? {
-                return Err(Error::Join(format!(
-                    "{} has variables that are to be shared (DSM_SHARED): those of a library cannot be; link its object files into the program",
-                    library.display()
-                )));
-            }
+        if let Some(library) = ProgramSection::library_with(&[WITH_VALUES, ZEROED_BEFORE]).map_err(failed)? {
+            return Err(Error::Join(format!(
+                "{} has variables that are to be shared (DSM_SHARED): those of a library cannot be; link its \
+                 object files into the program",
+                library.display()
+            )));
         }
-        let find = |name| -> Result<Option<ProgramSection>> {
-            let section = ProgramSection::find(name).map_err(failed)?;
+        let find = |names: &[&str]| -> Result<Option<ProgramSection>> {
+            let section = ProgramSection::find(names).map_err(failed)?;
             Ok(section.filter(|section| section.size > 0))
         };
-        let zeroed = find(ZEROED)?;
-        SharedVariables::of(find(WITH_VALUES)?, if zeroed.is_some() { zeroed } else { find(ZEROED_BEFORE)? })
+        SharedVariables::of(find(&[WITH_VALUES])?, find(&[ZEROED, ZEROED_BEFORE])?)
     }
 
     fn of(values: Option<ProgramSection>, zeroed: Option<ProgramSection>) -> Result<Option<SharedVariables>> {
@@ -72,7 +70,10 @@ impl SharedVariables {
         let is_elsewhere = |section: &ProgramSection| section.is_loaded || section.is_movable;
         if base == 0 || all().any(is_elsewhere) {
             return Err(Error::Join(
-                "the program has variables that are to be shared (DSM_SHARED), and is not linked so that they can be: link it by what `pkg-config --libs scash-shared` says, that is with -no-pie -Wl,-T,scash_shared.ld".to_owned(),
+                "the program has variables that are to be shared (DSM_SHARED), and is not linked so that they \
+                 can be: link it by what `pkg-config --libs scash-shared` says, that is with -no-pie \
+                 -Wl,-T,scash_shared.ld"
+                    .to_owned(),
             ));
         }
         let [base, end] = [base, end].map(|address| usize::try_from(address).unwrap_or(usize::MAX));
@@ -134,14 +135,14 @@ mod tests {
     #[test]
     fn what_the_system_has_loaded_itself_is_refused() {
         // Any section of this program stands for one that the linker has left where it likes.
-        let data = ProgramSection::find(".data").unwrap();
+        let data = ProgramSection::find(&[".data"]).unwrap();
         assert!(data.is_some_and(|data| data.is_loaded));
         for (values, zeroed) in [(data, None), (None, data)] {
             let why = SharedVariables::of(values, zeroed).unwrap_err().to_string();
             assert!(why.contains("-no-pie -Wl,-T,scash_shared.ld"), "{why}");
         }
         // A section that is not loaded, of a program that may lie anywhere.
-        let comment = ProgramSection::find(".comment").unwrap();
+        let comment = ProgramSection::find(&[".comment"]).unwrap();
         assert!(comment.is_some_and(|comment| !comment.is_loaded));
         SharedVariables::of(comment, None).unwrap_err();
     }

@@ -3,6 +3,8 @@
 use super::built::built;
 use super::ended::Ended;
 use super::job::{run, run_beside};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scash_bench::namespaces::{Error, Namespaces, address, script};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -89,6 +91,11 @@ impl Hosts {
     /// Kills all processes of a host at once, as one that loses its power. Returns how many there were.
     pub fn kill(&self, host: u32) -> usize {
         self.namespaces.kill(host).unwrap()
+    }
+
+    /// Sends all processes of a host a signal. One that has ended meanwhile needs none.
+    pub fn signal(&self, host: u32, signal: Signal) {
+        self.processes(host).into_iter().for_each(|pid| _ = kill(Pid::from_raw(pid), signal));
     }
 
     /// The processes of a host.

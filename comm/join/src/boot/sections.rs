@@ -25,19 +25,20 @@ pub struct ProgramSection {
 }
 
 impl ProgramSection {
-    /// The section of this name; `None` if there is none, or the program's file is none of ELF with 64 bits.
+    /// The section of the first of these names that has one; `None` if none has, or if the program's file is
+    /// none of ELF with 64 bits.
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn find(name: &str) -> io::Result<Option<ProgramSection>> {
-        ProgramSection::find_in(Path::new(PROGRAM), name)
+    pub fn find(names: &[&str]) -> io::Result<Option<ProgramSection>> {
+        ProgramSection::find_in(Path::new(PROGRAM), names)
     }
 
-    /// A library of this process whose file has a section of this name; the program itself is none.
+    /// A library of this process whose file has a section of one of these names; the program itself is none.
     ///
     /// # Errors
     /// The process's mappings cannot be read. Files that cannot be opened have no such section.
-    pub fn library_with(name: &str) -> io::Result<Option<PathBuf>> {
+    pub fn library_with(names: &[&str]) -> io::Result<Option<PathBuf>> {
         let program = std::fs::read_link(PROGRAM)?;
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         // address, access, offset, device, inode; what has code is mapped with x.
@@ -45,18 +46,19 @@ impl ProgramSection {
             maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|access| access.contains('x')));
         let files: BTreeSet<&Path> =
             code.filter_map(|line| line.find('/').map(|path| Path::new(&line[path..]))).collect();
-        let has_it = |file: &&Path| *file != program && matches!(Self::find_in(file, name), Ok(Some(_)));
+        let has_it = |file: &&Path| *file != program && matches!(Self::find_in(file, names), Ok(Some(_)));
         Ok(files.into_iter().find(has_it).map(Path::to_owned))
     }
 
-    fn find_in(file: &Path, name: &str) -> io::Result<Option<ProgramSection>> {
+    fn find_in(file: &Path, names: &[&str]) -> io::Result<Option<ProgramSection>> {
         let mut file = File::open(file)?;
         let cache = object::ReadCache::new(&mut file);
         let find = || -> object::Result<Option<ProgramSection>> {
             let header = FileHeader64::<Endianness>::parse(&cache)?;
             let endian = header.endian()?;
             let sections = header.sections(endian, &cache)?;
-            let Some((_, section)) = sections.section_by_name(endian, name.as_bytes()) else {
+            let mut found = names.iter().filter_map(|name| sections.section_by_name(endian, name.as_bytes()));
+            let Some((_, section)) = found.next() else {
                 return Ok(None);
             };
             Ok(Some(ProgramSection {
@@ -95,7 +97,7 @@ mod tests {
 
     #[test]
     fn sections_of_this_program_are_found_and_read() {
-        let text = ProgramSection::find(".text").unwrap().unwrap();
+        let text = ProgramSection::find(&[".text"]).unwrap().unwrap();
         assert!(text.is_loaded && text.size > 1000);
         let here = sections_of_this_program_are_found_and_read as *const () as u64;
         if !text.is_movable {
@@ -104,19 +106,19 @@ mod tests {
         let mut code = [0; 64];
         text.read(text.size / 2, &mut code).unwrap();
         assert_ne!(code, [0; 64]);
-        let bss = ProgramSection::find(".bss").unwrap().unwrap();
+        let bss = ProgramSection::find(&[".bss"]).unwrap().unwrap();
         bss.read(0, &mut code).unwrap();
         assert_eq!(code, [0; 64]);
-        assert_eq!(ProgramSection::find(".nobody-has-this").unwrap(), None);
+        assert_eq!(ProgramSection::find(&[".nobody-has-this"]).unwrap(), None);
     }
 
     #[test]
     fn libraries_of_this_process_are_looked_through_and_the_program_is_not() {
-        let library = ProgramSection::library_with(".dynsym").unwrap().unwrap();
+        let library = ProgramSection::library_with(&[".nobody-has-this", ".dynsym"]).unwrap().unwrap();
         assert!(library.to_string_lossy().contains(".so"), "{}", library.display());
         // What marks a program that needs a loader.
-        assert!(ProgramSection::find(".interp").unwrap().is_some());
-        assert_eq!(ProgramSection::library_with(".nobody-has-this").unwrap(), None);
+        assert!(ProgramSection::find(&[".interp"]).unwrap().is_some());
+        assert_eq!(ProgramSection::library_with(&[".nobody-has-this"]).unwrap(), None);
     }
 
     #[test]
@@ -124,7 +126,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         for contents in [&b"#!/bin/sh\n"[..], b"\x7fELF\x02\x01\x01", b""] {
             file.write_all(contents).unwrap();
-            assert_eq!(ProgramSection::find_in(file.path(), ".text").unwrap(), None);
+            assert_eq!(ProgramSection::find_in(file.path(), &[".text"]).unwrap(), None);
         }
     }
 }

@@ -220,12 +220,13 @@ fn votes(succession: &Succession) -> Votes {
         });
     }
     drop(sender);
-    let (mut votes, until) = (Votes::default(), Instant::now() + ANSWER);
+    let asked = Instant::now();
+    let (mut votes, until) = (Votes::default(), asked + ANSWER);
     while let Ok((name, found)) = answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
         votes.take(name, &found);
-        // Those that are lost need not be waited for.
+        // Those that are lost need not be waited for; others may take as long again as these did.
         if votes.is_decided(succession.names.len()) && votes.with == 0 {
-            thread::sleep(PAUSE);
+            thread::sleep(PAUSE.max(asked.elapsed()));
             answers.try_iter().for_each(|(name, found)| votes.take(name, &found));
             break;
         }

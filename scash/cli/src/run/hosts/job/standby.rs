@@ -122,7 +122,6 @@ impl Job<'_> {
             link.leave();
             link.kill();
         }
-        self.unreached.clear();
         // It must not hear that the job is over.
         if let Standby::Waits { mut child, over, .. } = std::mem::replace(&mut self.standby, Standby::Gone) {
             let _ = child.kill().and_then(|()| child.wait());

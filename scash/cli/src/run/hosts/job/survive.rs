@@ -303,6 +303,8 @@ impl Job<'_> {
 
     /// Ranks that were lost will not be started again.
     pub(super) fn give_up(&mut self, failure: &JobFailure) {
+        // What hosts keep that this launcher does not reach may be enough for another one.
+        self.unreached.clear();
         self.supervisor.gone();
         let place = failure.rank.and_then(|rank| self.place(rank));
         let actions = self.supervisor.failed(failure, place.as_deref(), Instant::now());
