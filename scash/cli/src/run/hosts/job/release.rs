@@ -1,7 +1,7 @@
 //! What the launcher does at the end of a job for hosts that it has lost: their agents may be there, as on a
 //! host that was too slow to answer, and would wait for another launcher with all that they keep
-//! (`--linger`). They are called once more, and told to end; not where the job ends because hosts are lost: what
-//! they keep may be enough for another launcher.
+//! (`--linger`). They are called once more, and told to end. Where the job ends because hosts are lost, they
+//! are not: what they keep may be enough for another launcher.
 
 use super::Job;
 use crate::run::hosts::link;
