@@ -31,7 +31,7 @@ pub struct CoherenceCost {
 pub type Figure = (&'static str, fn(&Stats) -> u64);
 
 /// What reports have of the protocol's counters.
-pub const FIGURES: [Figure; 21] = [
+pub const FIGURES: [Figure; 22] = [
     ("fetched_pages", |stats| stats.protocol.fetched),
     ("prefetched_pages", |stats| stats.protocol.prefetched),
     ("predicted_writes", |stats| stats.protocol.predicted),
@@ -41,6 +41,7 @@ pub const FIGURES: [Figure; 21] = [
     ("updated_pages", |stats| stats.protocol.updates),
     ("migrated_pages", |stats| stats.protocol.migrated),
     ("renewed_pages", |stats| stats.protocol.renewed),
+    ("brought_pages", |stats| stats.protocol.brought),
     ("spared_pages", |stats| stats.protocol.spared),
     ("tracked_pages", |stats| stats.protocol.tracked),
     ("invalidated_pages", |stats| stats.protocol.invalidated),

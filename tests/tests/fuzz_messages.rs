@@ -9,12 +9,12 @@ use scash_proto::races::WriteTraces;
 
 use scash_proto::wire::reduce::Direction;
 use scash_proto::wire::stall::{Activities, Activity, Relation};
-use scash_proto::wire::sync::{Follower, QueuePlace, Record, Request, Signal, SyncBody};
+use scash_proto::wire::sync::{Brought, Follower, QueuePlace, Record, Request, Signal, SyncBody};
 use scash_proto::wire::{
     Attendance, Control, News, Notice, PageBatch, Parcel, Purpose, ReduceMessage, StallMessage, SyncMessage,
     Token,
 };
-use scash_proto::{Pages, Rank};
+use scash_proto::{PAGE_SIZE, Pages, Rank};
 use scash_tests::sim::rng::Rng;
 
 /// Messages that are tried.
@@ -51,10 +51,15 @@ fn syncs() -> Vec<Vec<u8>> {
             2
         ]
     };
+    let wants = || vec![Pages { first: 0, count: 3 }, Pages::one(300)];
+    let brought = Brought { known: known(), pages: vec![1, 300], bytes: vec![7; 2 * PAGE_SIZE] };
     let bodies = [
-        SyncBody::Ask { ticket: 5, known: known(), patient: true },
-        SyncBody::Follow { ticket: 9, next: Follower { place, known: known(), patient: false } },
-        SyncBody::Grant { ticket: 1, records: records() },
+        SyncBody::Ask { ticket: 5, known: known(), patient: true, wants: wants() },
+        SyncBody::Follow {
+            ticket: 9,
+            next: Follower { place, known: known(), patient: false, wants: wants() },
+        },
+        SyncBody::Grant { ticket: 1, records: records(), brought },
         SyncBody::Refused { ticket: 70, before: place },
         SyncBody::Request { ticket: 4, request: Request::AtLeast(u64::MAX), known: known() },
         SyncBody::Queued { ticket: 1 },

@@ -6,9 +6,10 @@ use scash_proto::interpreter::MOST_GOT;
 use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Request, Signal};
 use scash_proto::{AllocOptions, Placement, Protocol};
-use scash_tests::sim::program::{Interval, Op, Script, Span};
+use scash_tests::sim::program::{Change, Interval, Op, Script, Span, Word};
 use scash_tests::sim::report::Report;
 use scash_tests::sim::{Setup, World};
+use std::collections::BTreeSet;
 
 /// Runs intervals after one in which an object is made, whose manager is rank 0, in both kinds of network,
 /// and checks what happened.
@@ -128,6 +129,156 @@ fn an_acquire_that_renews_many_pages_gets_them_at_once() {
     assert_eq!(cost(1), [renewed, fetched, 4 * 40]);
     assert_eq!(cost(16), [renewed, fetched, 4 * 3]);
     assert_eq!(cost(MOST_GOT), [renewed, fetched, 4]);
+}
+
+/// What hand-overs of a lock cost beside its own messages, if two ranks take turns with pages of `home`:
+/// pages that were renewed, those of them that came with the lock, gets, and waits for puts.
+fn turns(home: u32, pages: u32, bring: bool) -> [u64; 4] {
+    let mut script = Script::new(2, 64);
+    let options = AllocOptions { placement: Placement::Rank(home), protocol: Protocol::Adaptive, block: 1 };
+    let area = script.alloc(pages, options);
+    let lock = script.make(ObjectKind::Lock, 1);
+    let turn = |rank: u32, value: u8| {
+        let write = |page| Op::Write(Span { page, first: 8 * rank as usize, len: 8 }, value);
+        let work: Vec<Op> = [Op::Lock(lock)].into_iter().chain(area.iter().map(write)).collect();
+        [work, vec![Op::Unlock(lock)]].concat()
+    };
+    script.interval(|interval| {
+        for value in 1..=8u8 {
+            for rank in 0..2 {
+                turn(rank, value).into_iter().for_each(|op| interval.push(rank, op));
+            }
+        }
+    });
+    let setup = Setup { puts_at_once: false, renewals: 15, bring, ..Setup::new(2, 64) };
+    let report = World::new(setup, script.into_program()).run().unwrap();
+    let traffic = report.periods.last().unwrap().traffic;
+    let counters = report.counters();
+    [counters.renewed, counters.brought, traffic.refreshes, traffic.fences]
+}
+
+#[test]
+fn copies_come_with_a_lock_whose_releaser_is_their_home() {
+    for home in 0..2 {
+        for pages in [1, 3] {
+            let [renewed, _, refreshes, _] = turns(home, pages, false);
+            let turns_with_renewals = renewed / u64::from(pages);
+            assert!(
+                turns_with_renewals >= 4 && refreshes == turns_with_renewals,
+                "{renewed} by {refreshes} gets"
+            );
+            assert_eq!(turns(home, pages, true)[..3], [renewed, renewed, 0]);
+        }
+    }
+}
+
+#[test]
+fn who_gets_a_lock_from_the_writer_of_its_pages_does_not_wait_for_their_puts() {
+    // One wait is that of the memory barrier.
+    assert_eq!([0, 1].map(|home| turns(home, 3, true)[3]), [1, 1]);
+}
+
+/// Runs a program of three ranks, some of whose connections are slow.
+fn run_in_slow_network(seed: u64, bring: bool, script: Script) -> Report {
+    let setup = Setup {
+        seed,
+        puts_at_once: false,
+        renewals: 15,
+        bring,
+        slow: 40,
+        slowness: 200,
+        burst: 50,
+        ..Setup::new(3, 64)
+    };
+    World::new(setup, script.into_program()).run().unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// Rank 0, the home of a page, writes it under one lock, which goes to rank 1, and then under another, which
+/// goes to rank 2. That one tells rank 1 by a semaphore, which may come before the first lock, with older
+/// bytes of the page.
+fn overtaken_by_a_signal(seed: u64) -> Report {
+    let mut script = Script::new(3, 64);
+    let options =
+        |home| AllocOptions { placement: Placement::Rank(home), protocol: Protocol::Adaptive, block: 1 };
+    let [written, counted] = [0, 2].map(|home| script.alloc(1, options(home)).first);
+    let locks = script.make(ObjectKind::Lock, 2);
+    let semaphore = script.make(ObjectKind::Semaphore(0), 3) + 2;
+    assert_eq!(semaphore % 3, 1, "rank 1 manages it");
+    let word = |page, first| Word { page, first, width: 8 };
+    let (first, second, count) = (word(written, 0), word(written, 8), word(counted, 0));
+    let section = |lock: u32, inside: &[Op]| [&[Op::Lock(lock)], inside, &[Op::Unlock(lock)]].concat();
+    let add = |word| Op::Plainly(word, Change::Add(1));
+    let load = |word| Op::Plainly(word, Change::Load);
+    script.interval(|i| {
+        for _ in 0..6 {
+            section(locks, &[add(first)]).into_iter().for_each(|op| i.push(0, op));
+            section(locks + 1, &[add(second), add(count)]).into_iter().for_each(|op| i.push(0, op));
+            section(locks, &[Op::Read(first.span())]).into_iter().for_each(|op| i.push(1, op));
+            i.push(1, Op::Request(semaphore, Request::Take));
+            section(locks + 1, &[load(second), load(count)]).into_iter().for_each(|op| i.push(1, op));
+            section(locks + 1, &[]).into_iter().for_each(|op| i.push(2, op));
+            i.push(2, Op::Signal(semaphore, Signal::Post(1)));
+        }
+    });
+    run_in_slow_network(seed, true, script)
+}
+
+#[test]
+fn a_page_that_comes_with_a_lock_does_not_take_the_place_of_one_that_its_home_wrote_later() {
+    let mut brought = 0;
+    for seed in 0..2_000 {
+        let report = overtaken_by_a_signal(seed);
+        brought += report.counters().brought;
+        let seen: Vec<u64> =
+            report.seen.iter().filter(|seen| seen.rank == 1).map(|seen| seen.value).collect();
+        let pairs = seen.as_chunks::<2>().0;
+        assert!(pairs.iter().all(|[number, count]| number == count), "seed {seed}: {pairs:?}");
+    }
+    assert!(brought > 2_000, "only {brought} pages came with locks");
+}
+
+/// Rank 0 writes a page of rank 1 under a lock, which goes there ahead of its puts. Rank 2 meanwhile hears
+/// from rank 0 by a semaphore, and reads a part of the page that nobody writes: its copy is from then.
+fn heard_by_another_object(seed: u64) -> Report {
+    let mut script = Script::new(3, 64);
+    let options =
+        |home| AllocOptions { placement: Placement::Rank(home), protocol: Protocol::Update, block: 1 };
+    let [written, counted] = [1, 2].map(|home| script.alloc(1, options(home)).first);
+    let lock = script.make(ObjectKind::Lock, 1);
+    let semaphore = script.make(ObjectKind::Semaphore(100), 3) + 2;
+    assert_eq!(semaphore % 3, 0, "rank 0 manages it");
+    let [number, count] = [written, counted].map(|page| Word { page, first: 0, width: 8 });
+    let beside = Op::Read(Span { page: written, first: 2048, len: 8 });
+    let section = |inside: &[Op]| [&[Op::Lock(lock)], inside, &[Op::Unlock(lock)]].concat();
+    // Rank 2 becomes a sharer, so that rank 1 says which pages it has written: none.
+    for _ in 0..3 {
+        script.interval(|i| i.push(2, beside));
+    }
+    let add = |word| Op::Plainly(word, Change::Add(1));
+    let load = |word| Op::Plainly(word, Change::Load);
+    script.interval(|i| {
+        for _ in 0..4 {
+            section(&[add(number), add(count)]).into_iter().for_each(|op| i.push(0, op));
+            section(&[]).into_iter().for_each(|op| i.push(1, op));
+            [Op::Request(semaphore, Request::Take), beside].into_iter().for_each(|op| i.push(2, op));
+            section(&[load(number), load(count)]).into_iter().for_each(|op| i.push(2, op));
+        }
+    });
+    run_in_slow_network(seed, seed.is_multiple_of(2), script)
+}
+
+#[test]
+fn nobody_hears_by_another_object_of_what_is_still_on_its_way_with_a_lock() {
+    let mut different = BTreeSet::new();
+    for seed in 0..2_000 {
+        let report = heard_by_another_object(seed);
+        let seen: Vec<u64> =
+            report.seen.iter().filter(|seen| seen.rank == 2).map(|seen| seen.value).collect();
+        let pairs = seen.as_chunks::<2>().0;
+        assert!(pairs.iter().all(|[number, count]| number == count), "seed {seed}: {pairs:?}");
+        different.insert(seen);
+    }
+    assert!(different.len() > 10, "such schedules show little: {different:?}");
 }
 
 #[test]

@@ -157,8 +157,9 @@ pub trait Machine {
     fn flush(&mut self) -> Result<(), Self::Error>;
     /// All that was put into the frames of these ranks is to be in place, and the list emptied. `false` if
     /// that takes time: the machine tells the node [`Input::Closed`](crate::Input::Closed) when what it put
-    /// meanwhile is in place as well, since the record that is made then names that, too.
-    fn close(&mut self, put_to: &mut Vec<Rank>) -> Result<bool, Self::Error>;
+    /// meanwhile is in place as well, but for what it put to `next`: the record that is made then names that,
+    /// too.
+    fn close(&mut self, put_to: &mut Vec<Rank>, next: Option<Rank>) -> Result<bool, Self::Error>;
     /// Whether a batch of pages of so many bytes is to be sent.
     fn is_full(&mut self, bytes: usize) -> bool;
     /// Whether somebody has operated on a word of this home page in this epoch.
@@ -242,9 +243,9 @@ impl Interpreter {
         }
     }
 
-    /// The ranks that something was put to since the last interval ended. The end of this one waits for these
-    /// puts, too, if a thread waits for them before: another thread, which hands a lock on, does not know how
-    /// far it is.
+    /// The ranks that something was put to since it was last waited for. The end of an interval waits for
+    /// these puts, too, if a thread waits for them before: another thread, which hands a lock on, does not
+    /// know how far it is.
     pub fn unfenced(&self) -> &[Rank] {
         &self.put_to
     }

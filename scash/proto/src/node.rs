@@ -15,6 +15,7 @@ mod arrivals;
 mod atomics;
 mod barrier;
 mod broadcast;
+mod brought;
 mod cache;
 mod check;
 mod checkpoint;
@@ -187,7 +188,7 @@ impl Node {
             Input::ReadHome(pages) => self.read_home(pages),
             Input::PutBack { page, changed } => self.put_back(page, changed),
             Input::RefreshedInVain { pages, from } => self.refreshed_in_vain(&pages, from),
-            Input::Closed => self.closed()?,
+            Input::Closed { behind } => self.closed(behind)?,
             Input::Acquire { lock, who } => self.acquire(lock, who, true)?,
             Input::TryAcquire { lock, who } => self.acquire(lock, who, false)?,
             Input::Release(lock) => self.release(lock),

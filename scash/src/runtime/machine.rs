@@ -316,7 +316,7 @@ impl Machine for RankMachine<'_> {
         Ok(())
     }
 
-    fn close(&mut self, put_to: &mut Vec<Rank>) -> Result<bool> {
+    fn close(&mut self, put_to: &mut Vec<Rank>, _: Option<Rank>) -> Result<bool> {
         put_to.drain(..).try_for_each(|to| self.context.endpoint.fence(to.0))?;
         Ok(true)
     }

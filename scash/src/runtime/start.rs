@@ -243,6 +243,7 @@ fn node_config(
             3
         },
         // To track a page, and to notice a write of it, costs its home about what so many renewals cost.
+        bring: config.renew && !direct,
         exact_after: if config.exact && config.renew && !direct { 7 } else { 0 },
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },

@@ -3,9 +3,9 @@
 use super::rng::Rng;
 use scash_proto::copyset::CopyMode;
 use scash_proto::wire::reduce::Direction;
-use scash_proto::wire::sync::{Record, Request, Signal, SyncBody};
+use scash_proto::wire::sync::{Brought, Follower, Record, Request, Signal, SyncBody};
 use scash_proto::wire::{Control, Kind, News, Notice, PageBatch, Parcel, ReduceMessage, SyncMessage, Token};
-use scash_proto::{Pages, Rank};
+use scash_proto::{PAGE_SIZE, Pages, Rank};
 
 /// What lies may refer to.
 pub(super) struct Liar<'a> {
@@ -64,12 +64,23 @@ impl Liar<'_> {
                     self.rng.pick(&[Signal::HasRead, Signal::HasWritten, Signal::Post(9), Signal::WakeAll]);
             }
             (_, SyncBody::Queued { ticket }) => {
-                message.body = SyncBody::Grant { ticket: *ticket, records: Vec::new() };
+                message.body =
+                    SyncBody::Grant { ticket: *ticket, records: Vec::new(), brought: Brought::default() };
+            }
+            (3, SyncBody::Ask { wants, .. } | SyncBody::Follow { next: Follower { wants, .. }, .. }) => {
+                wants.push(self.some_pages())
             }
             (_, SyncBody::Ask { known, .. } | SyncBody::Request { known, .. }) => {
                 known.push((self.rank(), self.rng.below(9)))
             }
             (_, SyncBody::Follow { next, .. }) => next.place.rank = self.rank(),
+            (3, SyncBody::Grant { brought, .. }) => {
+                *brought = Brought {
+                    known: vec![(self.rank(), self.rng.below(9))],
+                    pages: vec![self.some_pages().first],
+                    bytes: vec![7; PAGE_SIZE],
+                };
+            }
             (_, SyncBody::Refused { before, .. }) => before.rank = self.rank(),
             (_, SyncBody::Grant { records, .. } | SyncBody::Signal { records, .. }) => {
                 records.push(Record {

@@ -36,6 +36,8 @@ pub struct Traffic {
     pub gets: u64,
     /// Gets that brought copies up to date, of any number of pages each.
     pub refreshes: u64,
+    /// Waits for what was put to one rank, at the ends of intervals.
+    pub fences: u64,
 }
 
 impl Traffic {
@@ -162,6 +164,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         evicted_written: f(a.evicted_written, b.evicted_written),
         most_cached: f(a.most_cached, b.most_cached),
         renewed: f(a.renewed, b.renewed),
+        brought: f(a.brought, b.brought),
         tracked: f(a.tracked, b.tracked),
         spared: f(a.spared, b.spared),
         migrated: f(a.migrated, b.migrated),
@@ -250,7 +253,7 @@ pub fn output_number(output: &Output) -> usize {
         Output::Scan(..) => 24,
         Output::Unwatch(..) => 25,
         Output::Report { .. } => 26,
-        Output::Closed => 27,
+        Output::Closed { .. } => 27,
         Output::Acquired { .. } => 28,
         Output::Sync(..) => 29,
         Output::Claim { .. } => 30,
@@ -266,7 +269,7 @@ pub fn output_number(output: &Output) -> usize {
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 29] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 30] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -285,6 +288,7 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 29] {
         ("evicted_written", c.evicted_written),
         ("most_cached", c.most_cached),
         ("renewed", c.renewed),
+        ("brought", c.brought),
         ("tracked", c.tracked),
         ("spared", c.spared),
         ("migrated", c.migrated),

@@ -207,7 +207,7 @@ impl Machine for RankMachine<'_, '_> {
         Ok(())
     }
 
-    fn close(&mut self, _: &mut Vec<Rank>) -> SimulationResult<bool> {
+    fn close(&mut self, _: &mut Vec<Rank>, _: Option<Rank>) -> SimulationResult<bool> {
         never("end an interval")
     }
 

@@ -3,7 +3,8 @@
 use super::{Claim, Interpreter, MOST_GOT, Machine, Step, WordPlace};
 use crate::diff::{Changes, PageBytes};
 use crate::node::{Input, Outcome, Output};
-use crate::wire::{Kind, Parcel};
+use crate::wire::sync::{Brought, SyncBody};
+use crate::wire::{Kind, Parcel, SyncMessage};
 use crate::{PAGE_SIZE, Pages, Rank, Transfer};
 
 const ZEROS: PageBytes = [0; PAGE_SIZE];
@@ -37,12 +38,12 @@ impl Interpreter {
             Output::Hand { page, to } => m.put_pages(to, Pages::one(page))?,
             Output::PutPages { pages, to } => m.put_pages(to, pages)?,
             Output::PutDiff { page, to } => self.put_diff(m, page, to)?,
-            Output::Refresh { pages, from } => self.refresh(m, &pages, from)?,
+            Output::Refresh { pages, from, brought } => self.refresh(m, pages, from, &brought)?,
             Output::Report { page, to } => {
                 self.encoded.clear();
                 self.append(m, to, Kind::Diff, page)?;
             }
-            Output::Closed => self.close(m)?,
+            Output::Closed { next } => self.close(m, next)?,
             Output::Flushed => {
                 self.close_batches(m)?;
                 m.node().handle(Input::Flushed)?;
@@ -52,7 +53,7 @@ impl Interpreter {
             }
             Output::Control(to, meeting, control) => m.send(to, Kind::Control, &control.encode(meeting))?,
             Output::Token(to, token) => m.send(to, Kind::Token, &token.encode())?,
-            Output::Sync(to, message) => m.send(to, Kind::Sync, &message.encode())?,
+            Output::Sync(to, message) => send_sync(m, to, message)?,
             Output::Reduce(to, message) => m.send(to, Kind::Reduce, &message.encode())?,
             Output::Acquired { object, who } => m.answer(object, who, true)?,
             Output::Refused { object, who } => m.answer(object, who, false)?,
@@ -175,23 +176,29 @@ impl Interpreter {
         Ok(m.node().handle(Input::PutBack { page, changed })?)
     }
 
-    /// Gets pages from their home, as many at once as pays, and merges them one after the other.
-    fn refresh<M: Machine>(&mut self, m: &mut M, pages: &[u32], from: Rank) -> Result<(), M::Error> {
+    /// Gets pages from their home, but for those that have come with a lock and are good enough: as many at
+    /// once as pays, and merges them one after the other.
+    fn refresh<M: Machine>(
+        &mut self,
+        m: &mut M,
+        mut pages: Vec<u32>,
+        from: Rank,
+        brought: &Brought,
+    ) -> Result<(), M::Error> {
         let together = m.pages_a_get(from).clamp(1, MOST_GOT);
         // Where a get is a copy, it would take a good part of its time to find out.
         let compares = together > 1 && m.node().asks_for_tracking();
         let mut in_vain = Vec::new();
+        if !brought.is_empty() {
+            pages = merge_brought(m, pages, from, brought, compares, &mut in_vain)?;
+        }
         for pages in pages.chunks(together) {
             if self.theirs.len() < pages.len() {
                 self.theirs.resize(pages.len(), ZEROS);
             }
             m.get_pages(from, pages, &mut self.theirs[..pages.len()])?;
             for (&page, theirs) in pages.iter().zip(&self.theirs) {
-                if compares && !would_change(m, page, theirs)? {
-                    in_vain.push(page);
-                } else {
-                    take_home_bytes(m, page, theirs)?;
-                }
+                bring_up_to_date(m, page, theirs, compares, &mut in_vain)?;
             }
         }
         if !in_vain.is_empty() {
@@ -200,14 +207,68 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Ends an interval, if all that was put is in place.
-    fn close<M: Machine>(&mut self, m: &mut M) -> Result<(), M::Error> {
+    /// Ends an interval, if all that was put is in place, but for what was put to `next`.
+    fn close<M: Machine>(&mut self, m: &mut M, next: Option<Rank>) -> Result<(), M::Error> {
         m.make_room();
-        if m.close(&mut self.put_to)? {
-            m.node().handle(Input::Closed)?;
+        let at = self.put_to.iter().position(|&to| Some(to) == next);
+        let behind = at.map(|at| self.put_to.swap_remove(at));
+        let closed = m.close(&mut self.put_to, next)?;
+        self.put_to.extend(behind);
+        if closed {
+            m.node().handle(Input::Closed { behind: behind.is_some() })?;
         }
         Ok(())
     }
+}
+
+/// Sends a message about an object, with what this rank's frames hold of the pages that are to come with it.
+fn send_sync<M: Machine>(m: &mut M, to: Rank, mut message: SyncMessage) -> Result<(), M::Error> {
+    if let SyncBody::Grant { brought, .. } = &mut message.body {
+        if m.pages_a_get(to) == 1 {
+            // To get a page is to copy it, there as here.
+            *brought = Brought::default();
+        }
+        for &page in &brought.pages {
+            m.look(page)?;
+            brought.bytes.extend_from_slice(m.seen());
+        }
+    }
+    m.send(to, Kind::Sync, &message.encode())
+}
+
+/// Merges what has come with a lock, as far as this rank has not seen anything newer. Returns the other
+/// pages.
+fn merge_brought<M: Machine>(
+    m: &mut M,
+    pages: Vec<u32>,
+    from: Rank,
+    brought: &Brought,
+    compares: bool,
+    in_vain: &mut Vec<u32>,
+) -> Result<Vec<u32>, M::Error> {
+    let mut others = Vec::new();
+    for page in pages {
+        match brought.page(page).filter(|_| m.node().takes_brought(page, from, &brought.known)) {
+            Some(theirs) => bring_up_to_date(m, page, theirs, compares, in_vain)?,
+            None => others.push(page),
+        }
+    }
+    Ok(others)
+}
+
+/// Brings a copy up to what its home has. Where renewals `compare`, those in vain are noted.
+fn bring_up_to_date<M: Machine>(
+    m: &mut M,
+    page: u32,
+    theirs: &PageBytes,
+    compares: bool,
+    in_vain: &mut Vec<u32>,
+) -> Result<(), M::Error> {
+    if compares && !would_change(m, page, theirs)? {
+        in_vain.push(page);
+        return Ok(());
+    }
+    take_home_bytes(m, page, theirs)
 }
 
 /// Whether a home's page has anything that a copy lacks: compared with its twin, if it has one.

@@ -4,6 +4,7 @@ use super::{Interpreter, MOST_GOT, Machine};
 use crate::codec::Malformed;
 use crate::diff::{Changes, PageBytes};
 use crate::node::{Collective, Node, Violation};
+use crate::wire::sync::Brought;
 use crate::wire::{Kind, PageBatch};
 use crate::{
     Access, AllocOptions, Config, Input, Output, PAGE_SIZE, Pages, Placement, Protocol, Rank, Transfer,
@@ -228,7 +229,7 @@ impl Machine for Memory {
         Ok(())
     }
 
-    fn close(&mut self, put_to: &mut Vec<Rank>) -> Done<bool> {
+    fn close(&mut self, put_to: &mut Vec<Rank>, _: Option<Rank>) -> Done<bool> {
         self.waited_for.push(std::mem::take(put_to));
         Ok(false)
     }
@@ -314,7 +315,10 @@ fn of_a_renewed_page_only_bytes_that_its_home_has_changed_are_stored() {
     memory.frame[8] = 1;
     memory.peer[100..104].fill(9);
     interpreter
-        .carry_out(&mut memory, Output::Refresh { pages: vec![0], from: Rank(1) })
+        .carry_out(
+            &mut memory,
+            Output::Refresh { pages: vec![0], from: Rank(1), brought: Brought::default() },
+        )
         .expect("a page with a twin");
     assert_eq!(memory.stored, (100..104).collect());
     assert_eq!((memory.looks, memory.frame[8], memory.frame[100]), (0, 1, 9));
@@ -328,7 +332,7 @@ fn pages_that_are_renewed_together_come_in_as_few_gets_as_may_bring_them() {
     for (a_get, gets) in [(0, 150), (1, 150), (10, 15), (64, 3), (usize::MAX, 3)] {
         let (mut interpreter, mut memory) = Memory::new();
         memory.a_get = a_get;
-        let order = Output::Refresh { pages: pages.clone(), from: Rank(1) };
+        let order = Output::Refresh { pages: pages.clone(), from: Rank(1), brought: Brought::default() };
         interpreter.carry_out(&mut memory, order).expect("pages of a peer");
         assert_eq!((memory.got.len(), memory.got.concat()), (gets, pages.clone()), "{a_get} pages a get");
         assert!(memory.got.iter().all(|got| got.len() <= MOST_GOT));
@@ -351,7 +355,7 @@ fn the_end_of_an_interval_waits_once_for_each_home_also_if_another_thread_does()
     }
     assert_eq!(interpreter.unfenced(), [Rank(1)]);
     for _ in 0..2 {
-        interpreter.carry_out(&mut memory, Output::Closed).expect("the end of an interval");
+        interpreter.carry_out(&mut memory, Output::Closed { next: None }).expect("the end of an interval");
     }
     assert_eq!(memory.waited_for, [vec![Rank(1)], vec![]]);
 }

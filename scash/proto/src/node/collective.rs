@@ -240,7 +240,7 @@ impl Node {
                 copies.push((from, page));
             }
         }
-        self.refresh(copies);
+        self.refresh(copies, None);
     }
 }
 

@@ -98,6 +98,9 @@ pub struct Config {
     /// Times (at most 7) that a lease is renewed over a network in vain until its home is asked to track the
     /// page, so that it ends only when its home has written the page; 0: never.
     pub exact_after: u64,
+    /// Whether copies of the next holder of a lock come with it, where their home hands it on: so they do
+    /// over a network, where a renewal is a round trip.
+    pub bring: bool,
     /// Memory barriers at which one other rank alone wrote a page, until it becomes that rank's; 0: never.
     pub migrate_after: u32,
     /// Shortest run of home pages whose writes are noticed without faults; 0 where the system cannot.
@@ -132,6 +135,7 @@ impl Config {
             eviction: Eviction::Fifo,
             renewals: 0,
             exact_after: 0,
+            bring: false,
             migrate_after: 0,
             watch_from: 0,
             races: false,

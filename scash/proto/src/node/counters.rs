@@ -40,6 +40,8 @@ pub struct Counters {
     pub most_cached: u64,
     /// Copies brought up to date when locks came, instead of being given up.
     pub renewed: u64,
+    /// Of these, those whose bytes came with the lock.
+    pub brought: u64,
     /// Home pages that this rank tracked for leases of other ranks, counted once an epoch.
     pub tracked: u64,
     /// Leases that locks do not end any more, unless their homes have written the pages.

@@ -27,6 +27,17 @@ impl History {
         self.records.iter().filter_map(|(&rank, list)| Some((rank, list.last()?.number))).collect()
     }
 
+    /// Whether one that knows that much does not know of a write of this page: of any rank in an interval
+    /// whose record names it, or of its home in any interval.
+    pub(super) fn wrote_since(&self, known: &KnownIntervals, page: u32, home: Rank) -> bool {
+        let wrote = |(&rank, list): (&Rank, &Vec<Record>)| {
+            let have = known.iter().find(|&&(r, _)| r == rank).map_or(0, |&(_, number)| number);
+            let mut newer = list.iter().rev().take_while(|record| record.number > have);
+            newer.any(|record| rank == home || record.names(page))
+        };
+        self.records.iter().any(wrote)
+    }
+
     /// Whether nothing was written.
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty() && self.news.is_empty()

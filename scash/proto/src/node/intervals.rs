@@ -9,7 +9,9 @@
 //! 1. **Close.** Cached pages that are writable are compared with their twins and *put* into the home's
 //!    frame, byte by byte: the home's processor is not needed. They stay writable if they had changed; those
 //!    that had not, twice in a row, are protected again. Home pages with sharers are protected, so that the
-//!    next write is noticed.
+//!    next write is noticed. The puts are waited for before anybody hears of the interval, but for those into
+//!    frames of the rank that hears of it first: the message comes behind them. Whoever else hears of it from
+//!    this rank does so when these are in place, too.
 //! 2. **Records.** What a rank knows of each other rank's records is its vector time. All ranks know
 //!    everything after a memory barrier: there the history ends, and vectors are empty again. They only name
 //!    ranks that have handed a lock on since.
@@ -31,10 +33,10 @@
 
 use super::history::{History, as_runs};
 use super::{Node, Output, Violation, runs};
-use crate::Rank;
 use crate::page::{Access, HomePage, List, Page};
-use crate::wire::sync::{self, KnownIntervals, QueuePlace, Record};
-use std::collections::VecDeque;
+use crate::wire::sync::{self, Brought, KnownIntervals, QueuePlace, Record};
+use crate::{Pages, Rank};
+use std::collections::{BTreeSet, VecDeque};
 
 /// What follows the end of an interval.
 #[derive(Clone, Debug)]
@@ -58,6 +60,8 @@ pub(super) enum After {
         to: QueuePlace,
         /// What is known there.
         known: KnownIntervals,
+        /// Copies that are renewed there.
+        wants: Vec<Pages>,
     },
     /// Others go on.
     Signal {
@@ -65,6 +69,15 @@ pub(super) enum After {
         object: u32,
         /// How.
         signal: sync::Signal,
+    },
+    /// A manager lets somebody go on, who hears of intervals that had not quite ended.
+    Served {
+        /// Which object.
+        object: u32,
+        /// Whose request.
+        to: QueuePlace,
+        /// What is known there.
+        known: KnownIntervals,
     },
 }
 
@@ -74,8 +87,15 @@ pub(super) struct Intervals {
     pub(super) history: History,
     /// Pages that are at home and in no record yet.
     written: Vec<u32>,
+    /// Copies that were renewed in this epoch and are on no list: another renewal of them is likely.
+    pub(super) renewed: BTreeSet<u32>,
+    /// What came with the lock whose records are applied next, and from which home.
+    pub(super) brought: Option<(Rank, Brought)>,
     /// What follows each [`Output::Closed`] that is not answered.
     closes: VecDeque<After>,
+    /// The rank to whose frames puts may be on their way that a record tells of. Only that rank may hear of
+    /// it: the message that tells it comes behind the puts.
+    behind: Option<Rank>,
     /// Fetches under way.
     fetches: u32,
     /// All fetches under way are to be taken for nothing.
@@ -89,6 +109,11 @@ impl Intervals {
     pub(super) fn are_at_rest(&self, recorded: bool) -> bool {
         let nothing = self.history.is_empty() && self.written.is_empty();
         self.closes.is_empty() && self.entering.is_empty() && self.fetches == 0 && (nothing || !recorded)
+    }
+
+    /// Whether what was written in a page is at home, and in no record yet.
+    pub(super) fn has_put(&self, page: u32) -> bool {
+        self.written.contains(&page)
     }
 }
 
@@ -109,8 +134,30 @@ impl Node {
         for (page, to) in away {
             self.out.push_back(Output::PutDiff { page, to });
         }
+        self.await_puts(after);
+    }
+
+    /// Orders that what was put be in place before something follows.
+    pub(super) fn await_puts(&mut self, after: After) {
+        let next = self.hears_next(&after);
         self.sync.intervals.closes.push_back(after);
-        self.out.push_back(Output::Closed);
+        self.out.push_back(Output::Closed { next });
+    }
+
+    /// The peer to which a record goes that is made when an interval ends, if it goes to one alone. What was
+    /// put into its frames need not be waited for: it has that when it hears of it.
+    fn hears_next(&self, after: &After) -> Option<Rank> {
+        let to = match *after {
+            Grant { to, .. } => to.rank,
+            Signal { object, .. } => self.manager(object),
+            Barrier | Left | Enter { .. } | Served { .. } => return None,
+        };
+        (to != self.cfg.rank && !self.cfg.puts_at_once).then_some(to)
+    }
+
+    /// Whether a rank may be told of all records of this rank now.
+    pub(super) fn may_hear(&self, rank: Rank) -> bool {
+        self.sync.intervals.behind.is_none_or(|behind| behind == rank)
     }
 
     fn close_page(&mut self, page: u32, protect: &mut Vec<u32>, away: &mut Vec<(u32, Rank)>) {
@@ -186,8 +233,10 @@ impl Node {
     }
 
     /// What an interval wrote is at home: it gets its record, and what waited for that goes on.
-    pub(super) fn closed(&mut self) -> Result<(), Violation> {
+    /// `behind`: but for puts to the rank that it goes to.
+    pub(super) fn closed(&mut self, behind: bool) -> Result<(), Violation> {
         let Some(after) = self.sync.intervals.closes.pop_front() else { return Ok(()) };
+        self.sync.intervals.behind = self.hears_next(&after).filter(|_| behind);
         match after {
             Barrier => {
                 self.record();
@@ -198,14 +247,15 @@ impl Node {
                 self.record();
                 self.apply_and_enter(object, ticket);
             }
-            Grant { lock, to, known } => {
+            Grant { lock, to, known, wants } => {
                 self.record();
-                self.send_grant(lock, to, &known);
+                self.send_grant(lock, to, &known, &wants);
             }
             Signal { object, signal } => {
                 self.record();
                 self.send_signal(object, signal)?;
             }
+            Served { object, to, known } => self.send_served(object, to, &known),
         }
         Ok(())
     }
@@ -269,6 +319,7 @@ impl Node {
 
     fn apply(&mut self) {
         let news = std::mem::take(&mut self.sync.intervals.history.news);
+        let brought = self.sync.intervals.brought.take();
         if news.is_empty() {
             return;
         }
@@ -290,13 +341,13 @@ impl Node {
         }
         stale.sort_unstable();
         stale.dedup();
-        self.end_copies(&stale);
+        self.end_copies(&stale, brought);
         self.stamp_again(Some(self.sync.intervals.history.known()));
         self.sync.intervals.vain = self.sync.intervals.fetches > 0;
     }
 
     /// Copies are not good any more. What was written in them goes home.
-    fn end_copies(&mut self, pages: &[u32]) {
+    fn end_copies(&mut self, pages: &[u32], brought: Option<(Rank, Brought)>) {
         let (mut unmap, mut away, mut drop) = (Vec::new(), Vec::new(), Vec::new());
         let mut renewed = Vec::new();
         for &page in pages {
@@ -318,7 +369,7 @@ impl Node {
             away.extend(self.home(page).filter(|_| gone.dirty).map(|home| (page, home)));
         }
         // Before the puts: a home answers a get when it has taken what was put there before.
-        self.refresh(renewed);
+        self.refresh(renewed, brought);
         runs(&unmap, |p| self.out.push_back(Output::Unmap(p)));
         for (page, to) in away {
             self.out.push_back(Output::PutDiff { page, to });
@@ -337,20 +388,12 @@ impl Node {
         self.table.put(page, copy);
         if copy.ends_with_any_record() {
             self.table.enlist(page, List::Leased);
+        } else if self.cfg.bring {
+            self.sync.intervals.renewed.insert(page);
         }
         self.counters.renewed += 1;
         self.copied(page);
         Some(home)
-    }
-
-    /// Orders that copies, each with its home, be brought up to what the homes have: those of one home
-    /// together, since over a network each order takes a round trip.
-    pub(super) fn refresh(&mut self, mut copies: Vec<(Rank, u32)>) {
-        copies.sort_unstable();
-        for copies in copies.chunk_by(|(home, _), (next, _)| home == next) {
-            let pages = copies.iter().map(|&(_, page)| page).collect();
-            self.out.push_back(Output::Refresh { pages, from: copies[0].0 });
-        }
     }
 
     /// Whether a fetch may begin. Not while others are waited for that are in vain.
@@ -386,13 +429,14 @@ impl Node {
         self.table.clear(List::Leased);
         self.sync.intervals.history = History::default();
         self.sync.intervals.written.clear();
+        self.sync.intervals.renewed.clear();
+        self.sync.intervals.brought = None;
     }
 
     /// Orders that what came early be taken as soon as all is carried out that was ordered before.
     pub(super) fn take_early_later(&mut self) {
         if self.has_early() {
-            self.sync.intervals.closes.push_back(Left);
-            self.out.push_back(Output::Closed);
+            self.await_puts(Left);
         }
     }
 
@@ -411,4 +455,4 @@ impl Node {
     }
 }
 
-use After::{Barrier, Enter, Grant, Left, Signal};
+use After::{Barrier, Enter, Grant, Left, Served, Signal};

@@ -18,9 +18,9 @@
 
 use super::intervals::After;
 use super::{Node, Output, Violation};
-use crate::Rank;
 use crate::wire::stall::{Activity, Relation};
 use crate::wire::sync::{Follower, KnownIntervals, QueuePlace, SyncBody};
+use crate::{Pages, Rank};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A place in a queue, at the rank whose place it is.
@@ -134,7 +134,7 @@ impl Node {
     /// Asks the manager for a place at the end of the queue. `None` if that is this rank, and the end is a
     /// place that does not exist.
     fn ask(&mut self, lock: u32, who: u64, patient: bool) -> Option<()> {
-        let known = self.sync.intervals.history.known();
+        let (known, wants) = (self.sync.intervals.history.known(), self.wants_with_lock());
         let (manager, me) = (self.manager(lock), self.cfg.rank);
         let entry = self.lock(lock);
         let ticket = entry.tickets;
@@ -142,9 +142,10 @@ impl Node {
         let state = if patient { State::Waiting(who) } else { State::Trying(who) };
         entry.spots.push_back(Spot { ticket, state, next: None });
         if manager == me {
-            return self.line_up(lock, Follower { place: QueuePlace { rank: me, ticket }, known, patient });
+            let place = QueuePlace { rank: me, ticket };
+            return self.line_up(lock, Follower { place, known, patient, wants });
         }
-        self.tell(manager, lock, SyncBody::Ask { ticket, known, patient });
+        self.tell(manager, lock, SyncBody::Ask { ticket, known, patient, wants });
         Some(())
     }
 
@@ -224,7 +225,7 @@ impl Node {
     /// does not exist.
     fn hand_on(&mut self, lock: u32) -> Option<()> {
         let spots = &mut self.lock(lock).spots;
-        let Some(Follower { place: to, known, .. }) =
+        let Some(Follower { place: to, known, wants, .. }) =
             spots.front_mut().filter(|s| s.state == State::Idle).and_then(|s| s.next.take())
         else {
             return Some(());
@@ -234,14 +235,15 @@ impl Node {
             return self.entered(lock, to.ticket);
         }
         self.counters.handed_locks += 1;
-        self.close(After::Grant { lock, to, known });
+        self.close(After::Grant { lock, to, known, wants });
         Some(())
     }
 
     /// An interval was closed for this: the lock leaves, with all that its next holder does not know.
-    pub(super) fn send_grant(&mut self, lock: u32, to: QueuePlace, known: &KnownIntervals) {
+    pub(super) fn send_grant(&mut self, lock: u32, to: QueuePlace, known: &KnownIntervals, wants: &[Pages]) {
         let records = self.sync.intervals.history.missing(known);
-        self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records });
+        let brought = self.bring(to.rank, wants, &records);
+        self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records, brought });
     }
 
     /// The lock is the thread's that waits at that place. `None` if there is no such place, or if a follower
@@ -259,16 +261,18 @@ impl Node {
     pub(super) fn lock_message(&mut self, from: Rank, lock: u32, body: SyncBody) -> Result<(), Violation> {
         let lie = |what| Err(Violation { rank: from, what });
         match body {
-            SyncBody::Ask { ticket, known, patient } => {
+            SyncBody::Ask { ticket, known, patient, wants } => {
+                self.check_wants(from, &wants)?;
                 if self.manager(lock) != self.cfg.rank {
                     return lie("a request for a lock that another rank manages");
                 }
-                let next = Follower { place: QueuePlace { rank: from, ticket }, known, patient };
+                let next = Follower { place: QueuePlace { rank: from, ticket }, known, patient, wants };
                 if self.line_up(lock, next).is_none() {
                     return lie("a request for a lock whose queue has lost its end");
                 }
             }
             SyncBody::Follow { ticket, next } => {
+                self.check_wants(from, &next.wants)?;
                 if next.place.rank.0 >= self.cfg.size || self.follow(lock, ticket, next).is_none() {
                     return lie("a follower of a place in a queue that this rank does not have");
                 }
@@ -278,7 +282,7 @@ impl Node {
                     return lie("the refusal of a lock that this rank does not try to get");
                 }
             }
-            SyncBody::Grant { ticket, records } => {
+            SyncBody::Grant { ticket, records, brought } => {
                 let first = self.lock(lock).spots.front_mut();
                 let Some((spot, who)) = first.filter(|s| s.ticket == ticket).and_then(|s| match s.state {
                     State::Waiting(who) | State::Trying(who) => Some((s, who)),
@@ -288,6 +292,7 @@ impl Node {
                 };
                 spot.state = State::Entering(who);
                 self.learn(from, records)?;
+                self.sync.intervals.brought = Some((from, brought));
                 self.enter(lock, ticket);
             }
             SyncBody::Request { .. }

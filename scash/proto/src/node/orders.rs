@@ -5,7 +5,7 @@ use crate::heap::OutOfSpace;
 use crate::page::Access;
 use crate::wire::reduce::{ReduceMessage, Reduction};
 use crate::wire::stall::Relation;
-use crate::wire::sync::{Request, Signal, SyncMessage};
+use crate::wire::sync::{Brought, Request, Signal, SyncMessage};
 use crate::wire::{Attendance, Control, Token};
 use crate::{Pages, Rank, Strided};
 
@@ -159,7 +159,10 @@ pub enum Input {
         from: Rank,
     },
     /// All puts before [`Output::Closed`] are in the frames that they were for.
-    Closed,
+    Closed {
+        /// Some of those to the rank of that order may still be on their way.
+        behind: bool,
+    },
     /// A thread of this rank wants a lock, which exists. While it waits, the rank does not come to a
     /// collective call.
     Acquire {
@@ -326,6 +329,9 @@ pub enum Output {
         pages: Vec<u32>,
         /// Their home.
         from: Rank,
+        /// What came from there with a lock: it will do for those of the pages of which this rank has seen
+        /// nothing newer.
+        brought: Brought,
     },
     /// Put whole pages into a peer's frames.
     PutPages {
@@ -357,7 +363,11 @@ pub enum Output {
         to: Rank,
     },
     /// Answer with [`Input::Closed`] as soon as all puts are in place that were ordered before.
-    Closed,
+    Closed {
+        /// Those to this rank need not be: what was written goes on with the next message to it, which comes
+        /// behind the puts.
+        next: Option<Rank>,
+    },
     /// A thread has what it waited for.
     Acquired {
         /// Which object. For a condition: the lock.

@@ -25,7 +25,7 @@ use super::maps::cut_out;
 use super::{Node, ObjectKind, Output, Violation};
 use crate::Rank;
 use crate::wire::stall::{Activity, Relation};
-use crate::wire::sync::{KnownIntervals, QueuePlace, Record, Request, Signal, SyncBody};
+use crate::wire::sync::{Brought, KnownIntervals, QueuePlace, Record, Request, Signal, SyncBody};
 use condition::Condition;
 use flag::Flag;
 use rwlock::RwLock;
@@ -250,14 +250,26 @@ impl Node {
 
     fn let_go_on(&mut self, object: u32, go: Vec<Waiter>) -> Result<(), Violation> {
         for Waiter { place: QueuePlace { rank, ticket }, known } in go {
+            let to = QueuePlace { rank, ticket };
             if rank == self.cfg.rank {
                 self.granted(rank, object, ticket, Vec::new())?;
+            } else if self.may_hear(rank) {
+                self.send_served(object, to, &known);
             } else {
-                let records = self.sync.intervals.history.missing(&known);
-                self.tell(rank, object, SyncBody::Grant { ticket, records });
+                self.await_puts(After::Served { object, to, known });
             }
         }
         Ok(())
+    }
+
+    /// Tells a peer that its request is granted, with all that is known here and not there.
+    pub(super) fn send_served(&mut self, object: u32, to: QueuePlace, known: &KnownIntervals) {
+        let records = self.sync.intervals.history.missing(known);
+        self.tell(
+            to.rank,
+            object,
+            SyncBody::Grant { ticket: to.ticket, records, brought: Brought::default() },
+        );
     }
 
     /// The manager has granted a request.
@@ -316,7 +328,7 @@ impl Node {
                 self.advance()
             }
             SyncBody::Queued { ticket } if self.manager(object) == from => self.queued(from, object, ticket),
-            SyncBody::Grant { ticket, records } if self.manager(object) == from => {
+            SyncBody::Grant { ticket, records, .. } if self.manager(object) == from => {
                 self.granted(from, object, ticket, records)
             }
             _ => Err(Violation {

@@ -149,7 +149,7 @@ impl Job {
                 return self.give(to.0, Input::Parcel(from, meeting, home));
             }
             Output::Flushed => return self.give(rank, Input::Flushed),
-            Output::Closed => return self.give(rank, Input::Closed),
+            Output::Closed { .. } => return self.give(rank, Input::Closed { behind: false }),
             Output::Reduce(to, message) => return self.give(to.0, Input::Reducing(from, message)),
             Output::Sync(to, message) => return self.give(to.0, Input::Sync(from, message)),
             Output::Done(ref outcome) => *done = Some(outcome.clone()),

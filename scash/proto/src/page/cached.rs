@@ -404,11 +404,16 @@ impl CachedPage {
     /// An acquire may bring it up to date where it stands, for it is used again and again. Returns whether it
     /// does.
     pub(crate) fn renew(&mut self) -> bool {
-        let left = self.renewals().checked_sub(1).filter(|_| self.access() != Access::None);
-        if let Some(left) = left {
-            self.0.set_field(RENEWALS_SHIFT, 0xf, left);
+        let renews = self.is_renewable();
+        if renews {
+            self.0.set_field(RENEWALS_SHIFT, 0xf, self.renewals() - 1);
         }
-        left.is_some()
+        renews
+    }
+
+    /// Whether an acquire would bring it up to date.
+    pub(crate) fn is_renewable(self) -> bool {
+        self.renewals() > 0 && self.access() != Access::None
     }
 
     /// Whether anything is known of how its home tracks it, which the barrier ends.

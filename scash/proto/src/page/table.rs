@@ -165,6 +165,13 @@ impl PageTable {
         (0..self.len()).find(|&page| left > 0 && listed(page))
     }
 
+    /// The pages of a list, those that were put there last first.
+    pub(crate) fn listed(&self, list: List) -> impl Iterator<Item = u32> + '_ {
+        let links = &self.lists[list as usize];
+        let first = links.first.checked_sub(1);
+        std::iter::successors(first, |&page| links.next[page as usize].checked_sub(1))
+    }
+
     /// Empties a list.
     pub(crate) fn clear(&mut self, list: List) {
         let links = &mut self.lists[list as usize];

@@ -3,9 +3,9 @@
 //!
 //! | message | from → to | carries |
 //! |---|---|---|
-//! | [`Ask`](SyncBody::Ask) | who wants a lock → the lock's manager | its place in the queue, what it knows |
-//! | [`Follow`](SyncBody::Follow) | manager → who was last in the queue | who comes next, what that one knows |
-//! | [`Grant`](SyncBody::Grant) | releaser → next in the queue | the lock, and all that happened before and is not known there |
+//! | [`Ask`](SyncBody::Ask) | who wants a lock → the lock's manager | its place in the queue, what it knows, which copies it would renew |
+//! | [`Follow`](SyncBody::Follow) | manager → who was last in the queue | who comes next, with all of that |
+//! | [`Grant`](SyncBody::Grant) | releaser → next in the queue | the lock, and all that happened before and is not known there; of these copies those whose home is the releaser |
 //! | [`Refused`](SyncBody::Refused) | who has a lock, or waits for it → who does not want to wait | whose place that is |
 //! | [`Request`](SyncBody::Request) | who waits for something → the object's manager | what for, what it knows |
 //! | [`Grant`](SyncBody::Grant) | manager → whose request is granted | all that is not known there |
@@ -16,8 +16,10 @@
 //! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to
 //! leave it, which keeps the message until it has.
 
+mod brought;
 mod manager;
 
+pub use brought::{Brought, MOST_BROUGHT};
 pub use manager::{Request, Signal};
 
 use super::{Malformed, Reader, Why, Writer, list, pages, put_pages, put_rank, rank};
@@ -41,6 +43,8 @@ pub struct Follower {
     pub known: KnownIntervals,
     /// Waits for the lock. If not, it wants the lock now or never.
     pub patient: bool,
+    /// Copies that its rank would bring up to date: at most [`MOST_BROUGHT`] pages.
+    pub wants: Vec<Pages>,
 }
 
 /// How much of each rank's writing is known: a vector time, without its zeros. It begins anew at each memory
@@ -61,6 +65,13 @@ pub struct Record {
     /// Home pages of the rank that it tracks for leases of others: its records from this one on name them
     /// whenever it has written them.
     pub tracked: Vec<Pages>,
+}
+
+impl Record {
+    /// Whether the page is among those that were written, as far as the rank knows.
+    pub fn names(&self, page: u32) -> bool {
+        self.pages.iter().any(|run| run.iter().contains(&page))
+    }
 }
 
 /// A message about an object of synchronisation.
@@ -85,6 +96,8 @@ pub enum SyncBody {
         known: KnownIntervals,
         /// Waits for the lock. If not, it wants the lock now or never.
         patient: bool,
+        /// Copies that it would bring up to date: at most [`MOST_BROUGHT`] pages.
+        wants: Vec<Pages>,
     },
     /// Behind one of the receiver's places comes this one.
     Follow {
@@ -99,6 +112,8 @@ pub enum SyncBody {
         ticket: u32,
         /// What happened before.
         records: Vec<Record>,
+        /// What the sender's frames hold of pages that the receiver wants.
+        brought: Brought,
     },
     /// The receiver did not want to wait, and would have to.
     Refused {
@@ -206,21 +221,24 @@ impl SyncMessage {
         w.u32(self.epoch);
         w.varint(u64::from(self.object));
         match &self.body {
-            SyncBody::Ask { ticket, known, patient } => {
+            SyncBody::Ask { ticket, known, patient, wants } => {
                 w.u8(if *patient { 0 } else { ASK_NOW });
                 w.varint(u64::from(*ticket));
                 put_known(&mut w, known);
+                put_runs(&mut w, wants);
             }
             SyncBody::Follow { ticket, next } => {
                 w.u8(if next.patient { 1 } else { FOLLOW_NOW });
                 w.varint(u64::from(*ticket));
                 put_place(&mut w, next.place);
                 put_known(&mut w, &next.known);
+                put_runs(&mut w, &next.wants);
             }
-            SyncBody::Grant { ticket, records } => {
+            SyncBody::Grant { ticket, records, brought } => {
                 w.u8(2);
                 w.varint(u64::from(*ticket));
                 put_records(&mut w, records);
+                brought.put(&mut w);
             }
             SyncBody::Refused { ticket, before } => {
                 w.u8(3);
@@ -259,12 +277,18 @@ impl SyncMessage {
         let kind = r.u8()?;
         let ticket = if matches!(kind, SIGNAL | TRACK) { 0 } else { r.varint_u32()? };
         let body = match kind {
-            0 | ASK_NOW => SyncBody::Ask { ticket, known: known(&mut r)?, patient: kind == 0 },
-            1 | FOLLOW_NOW => {
-                let (place, known) = (place(&mut r)?, known(&mut r)?);
-                SyncBody::Follow { ticket, next: Follower { place, known, patient: kind == 1 } }
+            0 | ASK_NOW => {
+                let (known, wants) = (known(&mut r)?, list(&mut r, 2, pages)?);
+                SyncBody::Ask { ticket, known, patient: kind == 0, wants }
             }
-            2 => SyncBody::Grant { ticket, records: list(&mut r, 3, record)? },
+            1 | FOLLOW_NOW => {
+                let (place, known, wants) = (place(&mut r)?, known(&mut r)?, list(&mut r, 2, pages)?);
+                SyncBody::Follow { ticket, next: Follower { place, known, patient: kind == 1, wants } }
+            }
+            2 => {
+                let (records, brought) = (list(&mut r, 3, record)?, Brought::read(&mut r)?);
+                SyncBody::Grant { ticket, records, brought }
+            }
             3 => SyncBody::Refused { ticket, before: place(&mut r)? },
             6 => SyncBody::Request { ticket, request: manager::request(&mut r)?, known: known(&mut r)? },
             7 => SyncBody::Queued { ticket },
@@ -282,6 +306,7 @@ impl SyncMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PAGE_SIZE;
 
     fn messages() -> Vec<SyncMessage> {
         let known = vec![(Rank(0), 3), (Rank(900), 1 << 30)];
@@ -289,6 +314,7 @@ mod tests {
             place: QueuePlace { rank: Rank(8), ticket: 300 },
             known: known.clone(),
             patient,
+            wants: vec![Pages::one(1 << 24)],
         };
         let record = |rank, number| Record {
             rank: Rank(rank),
@@ -296,15 +322,20 @@ mod tests {
             pages: vec![Pages { first: 7, count: 2 }, Pages::one(1 << 24)],
             tracked: if number > 1 { vec![Pages { first: 90, count: 300 }] } else { vec![] },
         };
+        let brought = Brought {
+            known: known.clone(),
+            pages: vec![7, 1 << 24],
+            bytes: (0..=255).cycle().take(2 * PAGE_SIZE).collect(),
+        };
         let bodies = [
-            SyncBody::Ask { ticket: 5, known: known.clone(), patient: true },
-            SyncBody::Ask { ticket: 5, known: vec![], patient: false },
+            SyncBody::Ask { ticket: 5, known: known.clone(), patient: true, wants: Vec::new() },
+            SyncBody::Ask { ticket: 5, known: vec![], patient: false, wants: Vec::new() },
             SyncBody::Follow { ticket: 0, next: next(true) },
             SyncBody::Follow { ticket: 9, next: next(false) },
             SyncBody::Queued { ticket: 1 },
             SyncBody::Refused { ticket: 70, before: QueuePlace { rank: Rank(2), ticket: 0 } },
-            SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)] },
-            SyncBody::Grant { ticket: 1, records: vec![] },
+            SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)], brought },
+            SyncBody::Grant { ticket: 1, records: vec![], brought: Brought::default() },
             SyncBody::Track { pages: vec![Pages { first: 7, count: 2 }, Pages::one(1 << 24)] },
         ];
         let requests =

@@ -88,7 +88,7 @@ impl Oracle {
         while let Some(order) = self.0.poll_output() {
             match order {
                 Output::Flushed => self.0.handle(Input::Flushed).unwrap(),
-                Output::Closed => self.0.handle(Input::Closed).unwrap(),
+                Output::Closed { .. } => self.0.handle(Input::Closed { behind: false }).unwrap(),
                 Output::Acquired { who, .. } => drop(answers.insert(who, true)),
                 Output::Refused { who, .. } => drop(answers.insert(who, false)),
                 Output::Done(done) => outcome = Some(done),

@@ -64,6 +64,7 @@ fn setup(seed: u64, ranks: u32) -> Setup {
         eviction: rng.pick(&[Eviction::Fifo, Eviction::Sieve]),
         migrate_after: rng.pick(&[0, 1, 2]),
         renewals: rng.pick(&[0, 0, 1, 15]),
+        bring: Rng::part(seed, 15).chance(70),
         most_got: Rng::part(seed, 13).pick(&[1, 2, 64]),
         watch_from: rng.below(3),
         base: Rng::part(seed, 8).pick(&[2, 16]),

@@ -288,9 +288,12 @@ impl<P: Program> Machine for RankMachine<'_, P> {
 
     /// The driver tells the node when the puts have landed: those to the ranks that it is told of, as a rank
     /// fences no others.
-    fn close(&mut self, put_to: &mut Vec<Rank>) -> Done<bool> {
+    fn close(&mut self, put_to: &mut Vec<Rank>, next: Option<Rank>) -> Done<bool> {
+        let far = put_to.iter().filter(|to| self.world.is_counted(self.rank, to.0)).count();
+        let interval = self.world.ranks[self.rank].interval;
+        self.world.report.period(interval).traffic.fences += far as u64;
         let me = &mut self.world.ranks[self.rank];
-        me.closing += 1;
+        me.closing.push_back(next);
         me.closing_waits_for.append(put_to);
         self.world.schedule_driver(self.rank);
         Ok(false)

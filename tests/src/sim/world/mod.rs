@@ -82,8 +82,8 @@ struct RankState {
     puts: VecDeque<(u32, u32, Vec<u8>)>,
     /// Pages of this rank with words that others operate on, with the interval in which one did so last.
     marks: BTreeMap<u32, u32>,
-    /// Intervals that are to be closed,
-    closing: u32,
+    /// Intervals that are to be closed, with the rank to which puts may be on their way then,
+    closing: VecDeque<Option<Rank>>,
     /// when all has landed that was put to these ranks.
     closing_waits_for: Vec<Rank>,
     /// Threads that got what they waited for, or did not.
@@ -174,6 +174,7 @@ impl<P: Program> World<P> {
                 migrate_after: setup.migrate_after,
                 renewals: setup.renewals,
                 exact_after: setup.exact_after,
+                bring: setup.bring,
                 watch_from: setup.watch_from,
                 races: setup.races,
                 most_objects: u32::MAX,
@@ -188,7 +189,7 @@ impl<P: Program> World<P> {
             running: 0,
             puts: VecDeque::new(),
             marks: BTreeMap::new(),
-            closing: 0,
+            closing: VecDeque::new(),
             closing_waits_for: Vec::new(),
             answers: BTreeMap::new(),
             copying: vec![0; setup.pages as usize],
@@ -429,8 +430,9 @@ impl<P: Program> World<P> {
     fn may_close(&self, rank: usize) -> Option<bool> {
         let me = &self.ranks[rank];
         let meanwhile = me.interpreter.as_ref().map_or(&[][..], |interpreter| interpreter.unfenced());
-        let mut put_to = me.closing_waits_for.iter().chain(meanwhile);
-        (me.closing > 0).then(|| put_to.all(|&to| self.have_landed_at(rank, to)))
+        let next = *me.closing.front()?;
+        let mut put_to = me.closing_waits_for.iter().chain(meanwhile).filter(|&&to| Some(to) != next);
+        Some(put_to.all(|&to| self.have_landed_at(rank, to)))
     }
 
     /// Whether all puts of a rank have landed.

@@ -69,12 +69,14 @@ impl<P: Program> World<P> {
             Some(false) => return Ok(Progress::Blocked),
             Some(true) => {}
         }
+        let behind = self.ranks[rank].closing.front().copied().flatten();
+        let behind = behind.is_some_and(|next| !self.have_landed_at(rank, next));
         let me = &mut self.ranks[rank];
-        me.closing -= 1;
-        if me.closing == 0 {
+        me.closing.pop_front();
+        if me.closing.is_empty() {
             me.closing_waits_for.clear();
         }
-        self.tell(rank, Input::Closed)?;
+        self.tell(rank, Input::Closed { behind })?;
         Ok(Progress::Moved)
     }
 

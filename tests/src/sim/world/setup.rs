@@ -39,6 +39,8 @@ pub struct Setup {
     pub renewals: u64,
     /// See [`scash_proto::Config::exact_after`].
     pub exact_after: u64,
+    /// See [`scash_proto::Config::bring`].
+    pub bring: bool,
     /// Pages that one get brings at most where copies are brought up to date.
     pub most_got: usize,
     /// See [`scash_proto::Config::watch_from`].
@@ -89,6 +91,7 @@ impl Setup {
             migrate_after: 0,
             renewals: 0,
             exact_after: 0,
+            bring: false,
             most_got: MOST_GOT,
             watch_from: 0,
             base: 2,

@@ -1,6 +1,7 @@
 //! How copies are kept, and what their homes do for them.
 
 use super::*;
+use crate::wire::sync::Brought;
 use std::num::NonZeroU32;
 
 #[test]
@@ -250,7 +251,10 @@ fn copies_that_are_valid_are_refreshed_and_others_are_not() {
     let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
     job.touch(0, 2, Access::Read);
     job.give(0, Input::ReadHome(Pages { first: 0, count: 4 }));
-    assert_eq!(job.ordered(0), [Output::Refresh { pages: vec![2], from: Rank(1) }]);
+    assert_eq!(
+        job.ordered(0),
+        [Output::Refresh { pages: vec![2], from: Rank(1), brought: Brought::default() }]
+    );
     job.give(1, Input::ReadHome(Pages { first: 0, count: 4 }));
     assert_eq!(job.ordered(1), []);
 }
@@ -258,7 +262,7 @@ fn copies_that_are_valid_are_refreshed_and_others_are_not() {
 #[test]
 fn a_copy_that_is_out_of_view_is_refreshed_too() {
     let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
-    let refresh = [Output::Refresh { pages: vec![2], from: Rank(1) }];
+    let refresh = [Output::Refresh { pages: vec![2], from: Rank(1), brought: Brought::default() }];
     let is_refreshed = (0..20).any(|_| {
         job.touch(0, 2, Access::Read);
         job.write(1, 2);
@@ -278,7 +282,11 @@ fn pages_of_one_home_are_refreshed_by_one_order() {
     let mut job = Job::with(3, 6, options);
     (0..6).for_each(|page| job.touch(0, page, Access::Read));
     job.give(0, Input::ReadHome(Pages { first: 0, count: 6 }));
-    let refresh = |pages: [u32; 2], home| Output::Refresh { pages: pages.to_vec(), from: Rank(home) };
+    let refresh = |pages: [u32; 2], home| Output::Refresh {
+        pages: pages.to_vec(),
+        from: Rank(home),
+        brought: Brought::default(),
+    };
     assert_eq!(job.ordered(0), [refresh([1, 4], 1), refresh([2, 5], 2)]);
 }
 
@@ -294,7 +302,7 @@ fn an_acquire_renews_all_copies_of_one_home_by_one_order() {
             let renews = |order: &Output| matches!(order, Output::Refresh { .. });
             let renewals: Vec<Output> = job.orders(rank).into_iter().filter(renews).collect();
             // What the first acquire ends is fetched again in the second round, and renewed in the third.
-            let all = Output::Refresh { pages: (0..8).collect(), from: Rank(1) };
+            let all = Output::Refresh { pages: (0..8).collect(), from: Rank(1), brought: Brought::default() };
             assert_eq!(renewals, if (round, rank) == (2, 0) { vec![all] } else { vec![] });
             let want = if rank == 1 { Access::Write } else { Access::Read };
             (0..8).for_each(|page| job.touch(rank, page, want));

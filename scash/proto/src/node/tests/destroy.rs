@@ -195,7 +195,7 @@ fn a_signal_that_is_under_way_arrives_before_its_object_is_gone() {
     let mut job = with(2, SEMAPHORE, 2);
     // For rank 1, which manages it.
     job.give(0, signal(1, Signal::Post(1)));
-    job.give(0, Input::Closed);
+    job.give(0, Input::Closed { behind: false });
     let post = std::iter::from_fn(|| job.nodes[0].poll_output()).find(|o| matches!(o, Output::Sync(..)));
     let Some(Output::Sync(to, post)) = post else { panic!("no signal") };
     (0..2).for_each(|rank| job.give(rank, Input::Arrive(destroy(SEMAPHORE, 0, 2))));
@@ -271,7 +271,7 @@ fn a_word_about_an_object_that_was_destroyed_is_a_violation() {
     let mut job = with(2, ObjectKind::Lock, 1);
     job.all(destroy(ObjectKind::Lock, 0, 1));
     let epoch = job.nodes[0].epoch();
-    let body = SyncBody::Ask { ticket: 0, known: Vec::new(), patient: true };
+    let body = SyncBody::Ask { ticket: 0, known: Vec::new(), patient: true, wants: Vec::new() };
     let message = SyncMessage { epoch, object: 0, body };
     assert!(job.nodes[0].handle(Input::Sync(Rank(1), message)).is_err());
 }

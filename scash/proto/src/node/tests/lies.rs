@@ -121,7 +121,7 @@ pub(super) fn serve(node: &mut Node) {
     while let Some(order) = node.poll_output() {
         let answer = match order {
             Output::Flushed => Input::Flushed,
-            Output::Closed => Input::Closed,
+            Output::Closed { .. } => Input::Closed { behind: false },
             Output::Stage => Input::Staged,
             Output::Diff { page, .. } | Output::DiffZero { page, .. } | Output::Push(page) => {
                 Input::Compared { page, changed: page.is_multiple_of(2) }

@@ -1,7 +1,10 @@
 //! What no correct peer says of locks.
 
 use super::*;
-use crate::wire::sync::{Follower, KnownIntervals, QueuePlace, Record, Request, SyncBody, SyncMessage};
+use crate::PAGE_SIZE;
+use crate::wire::sync::{
+    Brought, Follower, KnownIntervals, QueuePlace, Record, Request, SyncBody, SyncMessage,
+};
 use proptest::prelude::*;
 
 /// Locks of the job: each rank manages one.
@@ -38,6 +41,7 @@ fn follower(rank: u32) -> Follower {
         place: QueuePlace { rank: Rank(rank), ticket: 1 },
         known: KnownIntervals::new(),
         patient: true,
+        wants: Vec::new(),
     }
 }
 
@@ -49,7 +53,7 @@ fn say(job: &mut Job, epoch: u32, object: u32, body: SyncBody) -> Result<(), Vio
 fn a_message_of_another_epoch_is_refused_outside_of_a_barrier() {
     let (mut job, here, _) = job();
     let now = job.nodes[0].epoch();
-    let ask = || SyncBody::Ask { ticket: 1, known: KnownIntervals::new(), patient: true };
+    let ask = || SyncBody::Ask { ticket: 1, known: KnownIntervals::new(), patient: true, wants: Vec::new() };
     for epoch in [now + 1, now + 2, now.wrapping_sub(1)] {
         assert!(say(&mut job, epoch, here, ask()).is_err(), "epoch {epoch} in epoch {now}");
     }
@@ -62,12 +66,12 @@ fn what_is_said_of_places_that_do_not_exist_is_refused() {
     let now = job.nodes[0].epoch();
     let before = QueuePlace { rank: Rank(2), ticket: 1 };
     let wrong = [
-        (there, SyncBody::Ask { ticket: 1, known: KnownIntervals::new(), patient: true }),
+        (there, SyncBody::Ask { ticket: 1, known: KnownIntervals::new(), patient: true, wants: Vec::new() }),
         (here, SyncBody::Follow { ticket: 77, next: follower(2) }),
         (here, SyncBody::Follow { ticket: 0, next: follower(4) }),
         (here, SyncBody::Refused { ticket: 0, before }),
-        (here, SyncBody::Grant { ticket: 0, records: Vec::new() }),
-        (there, SyncBody::Grant { ticket: 1, records: Vec::new() }),
+        (here, SyncBody::Grant { ticket: 0, records: Vec::new(), brought: Brought::default() }),
+        (there, SyncBody::Grant { ticket: 1, records: Vec::new(), brought: Brought::default() }),
         (here, SyncBody::Queued { ticket: 0 }),
     ];
     for (lock, body) in wrong {
@@ -88,12 +92,16 @@ fn a_lock_is_granted_to_the_place_that_waits_for_it_with_records_of_what_exists(
         let (mut job, _, there) = job();
         let (now, ticket) = (job.nodes[0].epoch(), wait_for(&mut job, there));
         let text = format!("{wrong:?}");
-        let grant = SyncBody::Grant { ticket, records: vec![wrong] };
+        let grant = SyncBody::Grant { ticket, records: vec![wrong], brought: Brought::default() };
         assert!(say(&mut job, now, there, grant).is_err(), "{text}");
     }
     let (mut job, _, there) = job();
     let (now, ticket) = (job.nodes[0].epoch(), wait_for(&mut job, there));
-    let grant = |ticket| SyncBody::Grant { ticket, records: vec![record(2, PAGES - 1, 1)] };
+    let grant = |ticket| SyncBody::Grant {
+        ticket,
+        records: vec![record(2, PAGES - 1, 1)],
+        brought: Brought::default(),
+    };
     assert!(say(&mut job, now, there, grant(ticket + 1)).is_err(), "another place");
     assert_eq!(say(&mut job, now, there, grant(ticket)), Ok(()));
     assert_eq!(job.nodes[0].holder(there), Some(7));
@@ -131,13 +139,10 @@ fn lie() -> impl Strategy<Value = Input> {
     let ticket = || prop_oneof![4 => 0..4u32, 1 => any::<u32>()];
     let known = || proptest::collection::vec((rank(), 0..4u32), 0..3);
     let place = || (rank(), ticket()).prop_map(|(rank, ticket)| QueuePlace { rank, ticket });
-    let next = (place(), known(), any::<bool>()).prop_map(|(place, known, patient)| Follower {
-        place,
-        known,
-        patient,
-    });
     let run = || (0..PAGES + 2, 0..4u32).prop_map(|(first, count)| Pages { first, count });
     let pages = move || proptest::collection::vec(run(), 0..3);
+    let next = (place(), known(), any::<bool>(), pages())
+        .prop_map(|(place, known, patient, wants)| Follower { place, known, patient, wants });
     let record = (rank(), 0..4u32, pages(), pages()).prop_map(|(rank, number, pages, tracked)| Record {
         rank,
         number,
@@ -145,14 +150,17 @@ fn lie() -> impl Strategy<Value = Input> {
         tracked,
     });
     let records = proptest::collection::vec(record, 0..3);
+    let brought = (known(), proptest::collection::vec(0..PAGES + 2, 0..3))
+        .prop_map(|(known, pages)| Brought { bytes: vec![7; pages.len() * PAGE_SIZE], known, pages });
     let body = prop_oneof![
-        (ticket(), known(), any::<bool>()).prop_map(|(ticket, known, patient)| SyncBody::Ask {
-            ticket,
-            known,
-            patient
-        }),
+        (ticket(), known(), any::<bool>(), pages())
+            .prop_map(|(ticket, known, patient, wants)| SyncBody::Ask { ticket, known, patient, wants }),
         (ticket(), next).prop_map(|(ticket, next)| SyncBody::Follow { ticket, next }),
-        (ticket(), records).prop_map(|(ticket, records)| SyncBody::Grant { ticket, records }),
+        (ticket(), records, brought).prop_map(|(ticket, records, brought)| SyncBody::Grant {
+            ticket,
+            records,
+            brought
+        }),
         (ticket(), place()).prop_map(|(ticket, before)| SyncBody::Refused { ticket, before }),
         pages().prop_map(|pages| SyncBody::Track { pages }),
         ticket().prop_map(|ticket| SyncBody::Queued { ticket }),

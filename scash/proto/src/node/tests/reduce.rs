@@ -100,8 +100,8 @@ impl Crowd {
                     self.job.give(rank, Input::Flushed);
                     continue;
                 }
-                Output::Closed => {
-                    self.job.give(rank, Input::Closed);
+                Output::Closed { .. } => {
+                    self.job.give(rank, Input::Closed { behind: false });
                     continue;
                 }
                 Output::Done(outcome) => {

@@ -16,7 +16,7 @@ fn with(size: u32, pages: u32, options: AllocOptions) -> Job {
 
 /// What a rank was ordered, but for messages.
 fn quiet(order: &Output) -> bool {
-    !matches!(order, Output::Token(..) | Output::Flushed | Output::Closed | Output::Done(_))
+    !matches!(order, Output::Token(..) | Output::Flushed | Output::Closed { .. } | Output::Done(_))
 }
 
 fn orders(job: &mut Job, rank: u32) -> Vec<Output> {

@@ -60,7 +60,7 @@ impl<P: Program> World<P> {
         let is_put_to = (0..self.ranks.len()).any(|from| !self.have_landed_at(from, Rank(number(rank))));
         let rules = [
             ("a put into its frames is under way", is_put_to),
-            ("an interval is being closed", me.closing > 0),
+            ("an interval is being closed", !me.closing.is_empty()),
             ("a thread has an answer that it has not taken", !me.answers.is_empty()),
             ("a page is being fetched", me.copying.iter().any(|&gets| gets > 0)),
             ("threads are running", me.running > 0),
