@@ -62,7 +62,7 @@ impl Core {
         self.interpreter.take(&mut machine, from, kind, payload)
     }
 
-    /// The ranks that something was put to since the last interval ended.
+    /// The ranks that something was put to since it was last waited for.
     pub(crate) fn unfenced(&self) -> Vec<Rank> {
         self.interpreter.unfenced().to_vec()
     }

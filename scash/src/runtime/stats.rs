@@ -65,7 +65,8 @@ impl std::fmt::Display for Stats {
         )?;
         write!(
             f,
-            "pages: {} fetched, {} twins, {} diffs, {} subscribed, {} updates, {} renewed ({} with the lock), {} spared, {} tracked, {} invalidated, {} migrated, {} evicted ({} of them written); ",
+            "pages: {} fetched, {} twins, {} diffs, {} subscribed, {} updates, {} renewed \
+             ({} with the lock), {} spared, {} tracked, {} invalidated, {} migrated, {} evicted ({} of them written); ",
             p.fetched,
             p.twins,
             p.diffs,

@@ -3,9 +3,9 @@
 //!
 //! | message | from → to | carries |
 //! |---|---|---|
-//! | [`Ask`](SyncBody::Ask) | who wants a lock → the lock's manager | its place in the queue, what it knows, which copies it would renew |
+//! | [`Ask`](SyncBody::Ask) | who wants a lock → the lock's manager | its place, what it knows, copies to renew |
 //! | [`Follow`](SyncBody::Follow) | manager → who was last in the queue | who comes next, with all of that |
-//! | [`Grant`](SyncBody::Grant) | releaser → next in the queue | the lock, and all that happened before and is not known there; of these copies those whose home is the releaser |
+//! | [`Grant`](SyncBody::Grant) | releaser → next in the queue | the lock, all that is not known there, pages to renew copies by |
 //! | [`Refused`](SyncBody::Refused) | who has a lock, or waits for it → who does not want to wait | whose place that is |
 //! | [`Request`](SyncBody::Request) | who waits for something → the object's manager | what for, what it knows |
 //! | [`Grant`](SyncBody::Grant) | manager → whose request is granted | all that is not known there |
