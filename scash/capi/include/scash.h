@@ -659,8 +659,8 @@ size_t dsm_fwrite(const void *from, size_t size, size_t count, FILE *stream);
 /**
  * Makes `count` locks, which nobody has, and sets `*first` to the first one; the others are the
  * numbers that follow: `*first + 1`, and so on. Collective: all ranks ask for as many, and get the
- * same numbers. There are locks until `dsm_locks_destroy` or `dsm_finalize`; those that are never
- * used cost nothing.
+ * same numbers. (For a lock that one rank makes see `dsm_lock_new`.) There are locks until
+ * `dsm_locks_destroy` or `dsm_finalize`; those that are never used cost nothing.
  *
  * ```c
  * dsm_lock_t locks;
@@ -671,7 +671,7 @@ size_t dsm_fwrite(const void *from, size_t size, size_t count, FILE *stream);
  * ```
  *
  * Returns 0, or -1 if `count` is less than 1, `first` is NULL, there would be more than 2^26 objects of all
- * kinds (2^32 - 1 where ranks do not share frames), or as `dsm_barrier` does.
+ * kinds (2^31 where ranks do not share frames), or as `dsm_barrier` does.
  */
 int dsm_locks_create(int count, dsm_lock_t *first);
 
@@ -873,6 +873,95 @@ int dsm_flag_wait(dsm_flag_t flag, uint64_t least);
  * Returns 0, or -1 if there is no such flag, or a rank is gone.
  */
 int dsm_flag_raise(dsm_flag_t flag, uint64_t to);
+
+/**
+ * Makes a lock, which nobody has, by this rank alone, and sets `*lock` to its number, which means the same
+ * lock on every rank. Not collective: any thread of any rank calls it at any time, also while it has
+ * locks, but not while another thread of its rank is in a collective function. Other ranks get the
+ * number as they get all that is written: it is kept in shared memory, beside what the lock is for. All
+ * functions on locks take it, but for `dsm_locks_destroy`.
+ *
+ * ```c
+ * struct node { dsm_lock_t lock; int value; struct node *next; };
+ * struct node *node = dsm_malloc(sizeof *node);
+ * dsm_lock_new(&node->lock);
+ * ```
+ *
+ * All ranks must have made an object together before, once, by `dsm_locks_create` or the like. Of all
+ * kinds there can be 2^24 such objects at a time, and each rank can have made an even part of them.
+ *
+ * Returns 0, or -1 if `lock` is NULL, all ranks have made none before, or this rank can make no more.
+ */
+int dsm_lock_new(dsm_lock_t *lock);
+
+/**
+ * Destroys a lock that `dsm_lock_new` made, whichever rank called that. Waits until nobody has it. Not
+ * collective.
+ *
+ * Whoever uses the lock afterwards is told that there is none of that number. But numbers come again: after
+ * the next memory barrier this one may mean another object.
+ *
+ * Returns 0, or -1 if there is no such lock, the calling thread has it, or a rank is gone; or if a thread
+ * waits for it that came after this call: that one gets the lock then, which is as it was.
+ */
+int dsm_lock_delete(dsm_lock_t lock);
+
+/**
+ * Makes a reader-writer lock, which nobody has, by this rank alone; see `dsm_lock_new`.
+ *
+ * Returns 0, or -1 as `dsm_lock_new` does.
+ */
+int dsm_rwlock_new(dsm_rwlock_t *lock);
+
+/**
+ * Destroys a reader-writer lock that `dsm_rwlock_new` made; see `dsm_lock_delete`.
+ *
+ * Returns 0, or -1 as `dsm_lock_delete` does.
+ */
+int dsm_rwlock_delete(dsm_rwlock_t lock);
+
+/**
+ * Makes a semaphore, with this number in the beginning, by this rank alone; see `dsm_lock_new`.
+ *
+ * Returns 0, or -1 as `dsm_lock_new` does.
+ */
+int dsm_semaphore_new(unsigned int initial, dsm_semaphore_t *semaphore);
+
+/**
+ * Destroys a semaphore that `dsm_semaphore_new` made, whatever its number is. Not collective. A post that
+ * nobody has waited for is lost, also if it arrives later.
+ *
+ * Returns 0, or -1 if a thread waits for it, there is no such semaphore, or a rank is gone.
+ */
+int dsm_semaphore_delete(dsm_semaphore_t semaphore);
+
+/**
+ * Makes a condition, for which nobody waits, by this rank alone; see `dsm_lock_new`.
+ *
+ * Returns 0, or -1 as `dsm_lock_new` does.
+ */
+int dsm_condition_new(dsm_condition_t *condition);
+
+/**
+ * Destroys a condition that `dsm_condition_new` made; see `dsm_semaphore_delete`.
+ *
+ * Returns 0, or -1 as `dsm_semaphore_delete` does.
+ */
+int dsm_condition_delete(dsm_condition_t condition);
+
+/**
+ * Makes a flag, whose value is 0, by this rank alone; see `dsm_lock_new`.
+ *
+ * Returns 0, or -1 as `dsm_lock_new` does.
+ */
+int dsm_flag_new(dsm_flag_t *flag);
+
+/**
+ * Destroys a flag that `dsm_flag_new` made; see `dsm_semaphore_delete`.
+ *
+ * Returns 0, or -1 as `dsm_semaphore_delete` does.
+ */
+int dsm_flag_delete(dsm_flag_t flag);
 
 /**
  * An atomic operation on a word of shared memory: adds `number` to `*word`, wrapping around, and

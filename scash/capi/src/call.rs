@@ -82,18 +82,44 @@ pub(crate) fn destroy(name: &str, kind: ObjectKind, first: u32, count: c_int) ->
 /// # Safety
 /// `first` is null, or may be written.
 pub(crate) unsafe fn make(name: &str, kind: ObjectKind, count: c_int, first: *mut u32) -> c_int {
+    let all = |runtime: &Runtime| {
+        let count = u32::try_from(count)
+            .map_err(|_| Error::Argument(format!("{name} of {count}: ask for at least one")))?;
+        runtime.make_objects(kind, count)
+    };
+    // SAFETY: the caller's word for `first`.
+    unsafe { set_to(name, first, all) }
+}
+
+/// Makes an object of synchronisation by this rank alone, for the function `name`, and sets `*number`.
+///
+/// # Safety
+/// `number` is null, or may be written.
+pub(crate) unsafe fn make_one(name: &str, kind: ObjectKind, number: *mut u32) -> c_int {
+    // SAFETY: the caller's word for `number`.
+    unsafe { set_to(name, number, |runtime| runtime.make_object(kind)) }
+}
+
+/// Destroys an object of synchronisation that one rank has made, for the function `name`.
+pub(crate) fn delete(name: &str, kind: ObjectKind, number: u32) -> c_int {
+    status(call(name, |runtime| runtime.destroy_object(kind, number)))
+}
+
+/// Sets `*number` for the function `name`.
+///
+/// # Safety
+/// `number` is null, or may be written.
+unsafe fn set_to(name: &str, number: *mut u32, make: impl FnOnce(&Runtime) -> Result<u32>) -> c_int {
     status(call(name, |runtime| {
-        if first.is_null() {
+        if number.is_null() {
             let text = format!("{name}(..., NULL): give it a number to set");
             return Err(Error::Argument(text));
         }
-        aligned(name, first)?;
-        let count = u32::try_from(count)
-            .map_err(|_| Error::Argument(format!("{name} of {count}: ask for at least one")))?;
-        let number = runtime.make_objects(kind, count)?;
+        aligned(name, number)?;
+        let made = make(runtime)?;
         // SAFETY: not null, so the caller promises that it may be written; what was in it need not have been
         // set.
-        unsafe { first.write(number) };
+        unsafe { number.write(made) };
         Ok(())
     }))
 }

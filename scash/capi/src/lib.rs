@@ -2,10 +2,10 @@
 //!
 //! What a C program sees is `include/scash.h` and, for message passing, `include/scash_comm.h`, which
 //! cbindgen makes of this crate: the comments on what is exported are written for C programmers. The
-//! functions (`functions`, `heap`, `files`, `locks`, `signals`, `atomics`, `reduce`) are one thin layer: they
-//! check what C lets pass (pointers, enums), call [`scash::runtime`], and turn its answer into a number or a
-//! pointer (`call`) and, if it is an error, a text (`error`). Message passing (`comm`) is such a layer on
-//! [`scash_mp`].
+//! functions (`functions`, `heap`, `files`, `locks`, `signals`, `own`, `atomics`, `reduce`) are one thin
+//! layer: they check what C lets pass (pointers, enums), call [`scash::runtime`], and turn its answer into a
+//! number or a pointer (`call`) and, if it is an error, a text (`error`). Message passing (`comm`) is such a
+//! layer on [`scash_mp`].
 //!
 //! This crate is the rlib that Rust programs link (a C program that cargo builds among them); the package
 //! `libscash` makes `libscash.so` and `libscash.a` of it.
@@ -24,6 +24,7 @@ mod files;
 mod functions;
 mod heap;
 mod locks;
+mod own;
 mod pointers;
 mod reduce;
 mod signals;
@@ -35,6 +36,7 @@ pub use files::*;
 pub use functions::*;
 pub use heap::*;
 pub use locks::*;
+pub use own::*;
 pub use reduce::*;
 pub use signals::*;
 pub use types::*;

@@ -12,8 +12,8 @@ pub type dsm_lock_t = u32;
 
 /// Makes `count` locks, which nobody has, and sets `*first` to the first one; the others are the
 /// numbers that follow: `*first + 1`, and so on. Collective: all ranks ask for as many, and get the
-/// same numbers. There are locks until `dsm_locks_destroy` or `dsm_finalize`; those that are never
-/// used cost nothing.
+/// same numbers. (For a lock that one rank makes see `dsm_lock_new`.) There are locks until
+/// `dsm_locks_destroy` or `dsm_finalize`; those that are never used cost nothing.
 ///
 /// ```c
 /// dsm_lock_t locks;
@@ -24,7 +24,7 @@ pub type dsm_lock_t = u32;
 /// ```
 ///
 /// Returns 0, or -1 if `count` is less than 1, `first` is NULL, there would be more than 2^26 objects of all
-/// kinds (2^32 - 1 where ranks do not share frames), or as `dsm_barrier` does.
+/// kinds (2^31 where ranks do not share frames), or as `dsm_barrier` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dsm_locks_create(count: c_int, first: *mut dsm_lock_t) -> c_int {
     // SAFETY: the caller's word for `first` is what `make` asks for.

@@ -36,6 +36,19 @@ use crate::{Access, PAGE_SIZE, Pages, Rank, Strided, Transfer};
 /// Pages that one get brings at most: they wait in private memory until they are merged.
 pub const MOST_GOT: usize = 64;
 
+/// What a thread hears that has asked for something, or was about to destroy it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has what it asked for.
+    Granted,
+    /// It has only tried, and has not got it.
+    Refused,
+    /// The object is no more; or, if a thread of a rank waits for it, is as it was.
+    Unmade(Option<Rank>),
+    /// The object of that number is no more.
+    Absent(u32),
+}
+
 /// What an order leaves to the thread that has it carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
@@ -167,8 +180,8 @@ pub trait Machine {
     /// Forgets the claims of these pages that are kept here.
     fn forget_claims(&mut self, pages: Pages) -> Result<(), Self::Error>;
 
-    /// A thread has got what it waited for, or has not.
-    fn answer(&mut self, object: u32, who: u64, granted: bool) -> Result<(), Self::Error>;
+    /// A thread has its answer.
+    fn answer(&mut self, object: u32, who: u64, answer: Answer) -> Result<(), Self::Error>;
     /// A peer asks, or says, who waits for whom.
     fn stalled(&mut self, from: Rank, payload: &[u8]) -> Result<(), Self::Error>;
 

@@ -4,7 +4,8 @@
 //! home owes its sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date),
 //! `collective` (allocation, homes that move), `shared_frames` (what is left of all this where ranks share
 //! frames). Between barriers: `objects` (which there are, and who manages them), `locks` (who has which),
-//! `served` and `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with
+//! `served` and `conditions` (the other objects), `destroy` (their end), `own` (those that one rank makes and
+//! destroys by itself), `intervals` (what must be known with
 //! all these), `exact` (what they need not end); `atomics` (words that ranks operate on), `reduce` (values of
 //! all ranks that become one). At the end of some memory barriers: `checkpoint` (what ranks save, and how
 //! they come back).
@@ -36,6 +37,7 @@ mod maps;
 mod migrate;
 mod objects;
 mod orders;
+mod own;
 mod races;
 mod reduce;
 mod served;
@@ -58,6 +60,7 @@ use dissemination::Dissemination;
 use home::Homes;
 pub use migrate::MIGRATE_AFTER;
 pub use orders::{Collective, InUse, Input, ObjectKind, Outcome, Output, Violation};
+pub use own::{LEAST_OWN, OWN_PLACES, OwnNumber};
 use std::collections::VecDeque;
 use synchronisation::Synchronisation;
 
@@ -195,6 +198,7 @@ impl Node {
             Input::Request { object, who, request } => self.request(object, who, request)?,
             Input::Signal { object, who, signal } => self.signal(object, who, signal)?,
             Input::Wait { condition, lock, who } => self.wait(condition, lock, who)?,
+            Input::Unmake { object, who } => self.unmake(object, who)?,
             Input::Sync(from, message) => self.sync(from, message)?,
             Input::Claimed { page, home } => self.claimed(page, home),
             Input::Reduce(what, values) => self.reduce(what, values),

@@ -12,6 +12,7 @@
 //! | `group` | what is made of these: barriers of some threads, events |
 //! | `atomics`, `reduce` | atomic words, reductions and broadcasts of values |
 //! | `destroy` | giving such objects back |
+//! | `own` | those that one rank makes, and one gives back |
 
 pub(crate) mod atomics;
 pub(crate) mod boxes;
@@ -22,6 +23,7 @@ pub(crate) mod group;
 pub(crate) mod matrix;
 pub(crate) mod messages;
 pub(crate) mod mutex;
+pub(crate) mod own;
 pub(crate) mod partition;
 pub(crate) mod racing;
 pub(crate) mod reduce;

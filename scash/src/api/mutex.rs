@@ -12,6 +12,7 @@ use std::ops::{Deref, DerefMut};
 /// Whoever has it sees all that was written, by any rank, before it was last given back. It is handed on in
 /// the order in which ranks asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Lock(pub(crate) u32);
 
 impl Lock {

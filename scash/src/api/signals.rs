@@ -9,6 +9,7 @@ use crate::error::Result;
 /// A thread that [`wait`](Self::wait)s sees all that was written, by any rank, before the
 /// [`post`](Self::post) that lets it go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Semaphore(pub(crate) u32);
 
 impl Semaphore {
@@ -53,6 +54,7 @@ impl Semaphore {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Condvar(pub(crate) u32);
 
 impl Condvar {
@@ -113,6 +115,7 @@ impl Condvar {
 /// A thread that [`wait`](Self::wait)s for a number sees all that was written, by any rank, before the flag
 /// was [raised](Self::raise) so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Flag(pub(crate) u32);
 
 impl Flag {

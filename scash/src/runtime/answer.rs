@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::runtime::core::Core;
 use crate::runtime::owned::Guard;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
-use scash_proto::interpreter::Step;
+use scash_proto::interpreter::{Answer, Step};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,14 +43,14 @@ impl Drop for Waiting<'_> {
 
 impl Runtime {
     /// Waits for the answer to what the calling thread has asked for.
-    pub(super) fn answer_to<'a>(&'a self, mut core: Guard<'a, Core>, number: u32) -> Result<bool> {
+    pub(super) fn answer_to<'a>(&'a self, mut core: Guard<'a, Core>, number: u32) -> Result<Answer> {
         let mut waiting = None;
         let mut stall = WaitTimer::new(self);
         let mut turn = 0;
         loop {
             self.settle(&mut core)?;
-            if let Some(got) = core.take_answer(number, this_thread()) {
-                return Ok(got);
+            if let Some(answer) = core.take_answer(number, this_thread()) {
+                return Ok(answer);
             }
             waiting.get_or_insert_with(|| self.waiting());
             if self.take_events(&mut core)? > 0 {

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::runtime::core::Core;
-use crate::runtime::objects::{Objects, name};
-use scash_proto::node::{Collective, ObjectKind};
+use crate::runtime::objects::{Objects, c_name, name};
+use scash_proto::node::{Collective, ObjectKind, OwnNumber};
 use std::ops::Range;
 
 /// Checks that this rank can come to a collective call: not while one of its threads waits for an object. But
@@ -25,6 +25,13 @@ pub(super) fn may_come(core: &Core, objects: &dyn Objects, call: Collective) -> 
 /// them.
 fn must_all_be(core: &Core, first: u32, count: u32, kind: ObjectKind) -> Result<Range<u32>> {
     // There is no object of the greatest number.
+    if OwnNumber::of(first).is_some() {
+        return Err(Error::Argument(format!(
+            "{} {first} was made by one rank, and all are to destroy it: let one rank destroy it (dsm_{}_delete, Dsm::delete)",
+            name(kind),
+            c_name(kind)
+        )));
+    }
     let least = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let end = u64::from(first) + u64::from(count);
     let mut at = u64::from(first);
@@ -47,6 +54,7 @@ pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> 
         (Some(found), _) => {
             format!("{number} is a {found}: use a number that was returned when {wanted}s were made")
         }
+        (None, _) if OwnNumber::of(number).is_some() => return Err(absent(number, kind)),
         (None, 0) => format!("there is no {wanted} {number}: none were made"),
         (None, count) if number < count => {
             format!("there is no {wanted} {number} any more: it was destroyed; make another one")
@@ -59,6 +67,22 @@ pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> 
         }
     };
     Err(Error::Argument(why))
+}
+
+/// An object that one rank has made is no more.
+pub(super) fn absent(number: u32, kind: ObjectKind) -> Error {
+    let wanted = name(kind);
+    Error::Argument(format!(
+        "there is no {wanted} {number} any more, or there never was: one that a rank makes is there until a rank destroys it"
+    ))
+}
+
+/// A thread destroys a lock that it has.
+pub(super) fn destroyed_by_holder(number: u32, kind: ObjectKind) -> Error {
+    Error::Argument(format!(
+        "{} {number} is destroyed by the thread that has it: give it back first",
+        name(kind)
+    ))
 }
 
 /// An object is used at the wrong time.

@@ -11,7 +11,7 @@ use crate::runtime::races::Search;
 use crate::runtime::twins::Twins;
 use scash_comm::Event;
 use scash_proto::Rank;
-use scash_proto::interpreter::{Interpreter, Step};
+use scash_proto::interpreter::{Answer, Interpreter, Step};
 use scash_proto::node::{Node, Output};
 use scash_proto::wire::stall::Activities;
 
@@ -67,8 +67,8 @@ impl Core {
         self.interpreter.unfenced().to_vec()
     }
 
-    /// Whether a thread has got what it waits for, once that is decided. Says so once.
-    pub(crate) fn take_answer(&mut self, object: u32, who: u64) -> Option<bool> {
+    /// What a thread hears that waits, once that is decided. Says so once.
+    pub(crate) fn take_answer(&mut self, object: u32, who: u64) -> Option<Answer> {
         let answers = &mut self.tools.answers;
         let at = answers.iter().position(|&(o, w, _)| (o, w) == (object, who))?;
         Some(answers.swap_remove(at).2)

@@ -25,7 +25,7 @@ const OBSTACLES: [&str; 5] = [
     "SCASH_FAULT asks for a fault engine, and accesses to shared frames do not fault",
     "the job runs on several hosts",
     "ranks cannot map each other's memory over this provider",
-    "there is no room for 4 GiB more of address space, in which locks and the like lie (see `ulimit -v` and `ulimit -f`)",
+    "there is no room for 5 GiB more of address space, in which locks and the like lie (see `ulimit -v` and `ulimit -f`)",
 ];
 
 /// The last of these.

@@ -11,7 +11,7 @@ use crate::runtime::races::Search;
 use crate::runtime::twins::Twins;
 use scash_comm::{Caps, GetRange, PutRange};
 use scash_proto::diff::{Changes, PageBytes};
-use scash_proto::interpreter::{MOST_GOT, Machine};
+use scash_proto::interpreter::{Answer, MOST_GOT, Machine};
 use scash_proto::node::{Node, Violation};
 use scash_proto::races::WriteTraces;
 use scash_proto::wire::{Kind, StallMessage};
@@ -30,7 +30,7 @@ pub(crate) struct Tools {
     /// The search for data races, if there is one.
     pub(crate) search: Option<Box<Search>>,
     /// Threads that have got what they wait for, or have not, with the object's number.
-    pub(crate) answers: Vec<(u32, u64, bool)>,
+    pub(crate) answers: Vec<(u32, u64, Answer)>,
     /// What ranks ask and say of who waits for whom.
     pub(crate) inquiry: Inquiry,
     looks: Looks,
@@ -333,8 +333,8 @@ impl Machine for RankMachine<'_> {
         self.context.claims.forget(pages)
     }
 
-    fn answer(&mut self, object: u32, who: u64, granted: bool) -> Result<()> {
-        self.tools.answers.push((object, who, granted));
+    fn answer(&mut self, object: u32, who: u64, answer: Answer) -> Result<()> {
+        self.tools.answers.push((object, who, answer));
         Ok(())
     }
 

@@ -29,6 +29,7 @@ mod message_job;
 mod messages;
 mod node_objects;
 pub(crate) mod objects;
+mod own_objects;
 mod owned;
 mod page_words;
 mod races;

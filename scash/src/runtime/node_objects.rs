@@ -2,12 +2,14 @@
 //! between ranks in messages.
 
 use super::answer::this_thread;
-use super::checks::{must_be, not_the_holder, taken_twice, waits_without_lock};
-use super::objects::{Ask, Objects};
+use super::checks::{absent, destroyed_by_holder, must_be, not_the_holder, taken_twice, waits_without_lock};
+use super::objects::{Ask, Objects, name};
 use super::{Runtime, lock};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::runtime::core::Core;
 use crate::runtime::owned::Guard;
+use scash_proto::Rank;
+use scash_proto::interpreter::Answer;
 use scash_proto::node::{Input, ObjectKind};
 use scash_proto::wire::sync::{Request, Signal};
 use std::any::Any;
@@ -32,7 +34,7 @@ impl Objects for NodeObjects {
             Ask::Take => request(Request::Take),
             Ask::AtLeast(least) => request(Request::AtLeast(least)),
         })?;
-        runtime.answer_to(core, number)
+        granted(runtime.answer_to(core, number)?, ask.kind())
     }
 
     fn give_back(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<()> {
@@ -67,11 +69,40 @@ impl Objects for NodeObjects {
             return Err(waits_without_lock(condition, number));
         }
         core.node.handle(Input::Wait { condition, lock: number, who })?;
-        runtime.answer_to(core, number).map(drop)
+        let answer = runtime.answer_to(core, number)?;
+        let kind = if answer == Answer::Absent(condition) { ObjectKind::Condition } else { ObjectKind::Lock };
+        granted(answer, kind).map(drop)
+    }
+
+    fn unmake(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<Option<Rank>> {
+        let mut core = lock(&runtime.core);
+        must_be(&core, number, kind)?;
+        let who = this_thread();
+        if holds(&core, number, kind).is_some() {
+            return Err(destroyed_by_holder(number, kind));
+        }
+        core.node.handle(Input::Unmake { object: number, who })?;
+        match runtime.answer_to(core, number)? {
+            Answer::Unmade(user) => Ok(user),
+            other => granted(other, kind).map(|_| None),
+        }
     }
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+/// Whether a thread has what it has asked an object of that kind for.
+fn granted(answer: Answer, kind: ObjectKind) -> Result<bool> {
+    match answer {
+        Answer::Granted => Ok(true),
+        Answer::Refused => Ok(false),
+        Answer::Absent(number) => Err(absent(number, kind)),
+        Answer::Unmade(_) => Err(Error::Broken(format!(
+            "a thread waits for a {}, and hears that it was destroyed",
+            name(kind)
+        ))),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use scash_comm::SharedMemory;
 use scash_ft::inject::Point;
+use scash_proto::Rank;
 use scash_proto::node::{Collective, Counters, InUse, ObjectKind, Outcome};
 use scash_proto::wire::stall::Activity;
 use scash_proto::wire::sync::Signal;
@@ -24,6 +25,14 @@ pub(super) fn name(kind: ObjectKind) -> &'static str {
         ObjectKind::Semaphore(_) => "semaphore",
         ObjectKind::Condition => "condition",
         ObjectKind::Flag => "flag",
+    }
+}
+
+/// What C calls an object of that kind, in the names of functions.
+pub(super) fn c_name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::RwLock => "rwlock",
+        kind => name(kind),
     }
 }
 
@@ -103,6 +112,27 @@ pub(crate) trait Objects: Send + Sync {
     /// # Errors
     /// The calling thread does not have the lock; a rank is gone.
     fn wait(&self, runtime: &Runtime, condition: u32, number: u32) -> Result<()>;
+
+    /// An object that this rank has made by itself is there from now on.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    fn begin_own(&self, _: &Runtime, _number: u32, _kind: ObjectKind) -> Result<()> {
+        Ok(())
+    }
+
+    /// Numbers of objects that this rank has made by itself and some rank has destroyed, as far as the node
+    /// does not know: a few of them, and each of them once.
+    fn gone_own(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Destroys an object that one rank has made by itself; a lock, or a reader–writer lock, when nobody has
+    /// it. If a thread waits for it then, nothing is done, and that one's rank is returned.
+    ///
+    /// # Errors
+    /// There is none; the calling thread has it; a rank is gone.
+    fn unmake(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<Option<Rank>>;
 
     /// What this rank's threads have and wait for, as far as the node does not know.
     fn activities(&self) -> Vec<Activity> {

@@ -52,6 +52,9 @@ impl Liar<'_> {
                 | SyncBody::Refused { ticket, .. }
                 | SyncBody::Request { ticket, .. }
                 | SyncBody::Queued { ticket }
+                | SyncBody::Unmake { ticket }
+                | SyncBody::Unmade { ticket, .. }
+                | SyncBody::Absent { ticket }
                 | SyncBody::Grant { ticket, .. },
             ) => {
                 *ticket = self.rng.below(*ticket + 2);
@@ -89,6 +92,11 @@ impl Liar<'_> {
                     pages: vec![self.some_pages()],
                     tracked: vec![self.some_pages()],
                 });
+            }
+            (3, SyncBody::Unmade { ticket, .. }) => message.body = SyncBody::Absent { ticket: *ticket },
+            (_, SyncBody::Unmade { user, .. }) => *user = Some(self.rank()),
+            (_, SyncBody::Unmake { ticket } | SyncBody::Absent { ticket }) => {
+                message.body = SyncBody::Unmade { ticket: *ticket, user: None };
             }
             (_, SyncBody::Track { pages }) => pages.push(self.some_pages()),
         }

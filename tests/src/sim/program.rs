@@ -6,7 +6,7 @@
 //! promised, and one flat memory is the oracle for every read.
 
 use scash_proto::heap::Heap;
-use scash_proto::node::{Collective, ObjectKind, Outcome};
+use scash_proto::node::{Collective, LEAST_OWN, ObjectKind, Outcome};
 use scash_proto::wire::sync::{Request, Signal};
 use scash_proto::{Access, AllocOptions, PAGE_SIZE, Pages, Protocol, Rank};
 use std::num::NonZeroU32;
@@ -83,6 +83,9 @@ impl Change {
     }
 }
 
+/// The least name of an object that one rank makes: no such number has all these bits.
+pub const FIRST_NAME: u32 = LEAST_OWN | 7 << 28;
+
 /// One access or call of an application thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -126,6 +129,10 @@ pub enum Op {
     TryLock(u32),
     /// Gives it back.
     Unlock(u32),
+    /// Makes an object by this rank alone. From then on it has this name, of [`FIRST_NAME`] and above.
+    MakeOwn(u32, ObjectKind),
+    /// Destroys such an object.
+    Unmake(u32),
     /// Waits for something of an object.
     Request(u32, Request),
     /// Lets others go on with an object.

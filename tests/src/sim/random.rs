@@ -14,6 +14,7 @@ mod calls;
 mod character;
 mod destroy;
 mod operations;
+mod own;
 mod race;
 mod sync;
 
@@ -21,7 +22,6 @@ use super::program::{Interval, Op, Program, Span};
 use super::rng::{Rng, mix};
 use super::world::Setup;
 use character::Character;
-use destroy::Ends;
 pub use race::Planted;
 use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, Eviction, Outcome};
@@ -110,7 +110,7 @@ impl RandomProgram {
             calls: rng.pick(&[0, 50, 400]),
             broadcasts: rng.pick(&[0, 0, 0, 20, 300]),
             reduces: rng.pick(&[0, 0, 50, 700]),
-            objects: Objects::new(&mut rng, Ends::new(setup.seed)),
+            objects: Objects::new(&mut rng, setup.seed),
             torn: setup.tears > 0,
             planted: None,
             rng,
@@ -259,6 +259,7 @@ impl Program for RandomProgram {
             self.next += 1;
             return Some(if self.next == 1 { self.arena() } else { self.race(planted) });
         }
+        self.objects.begin();
         let mut work = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
         let mut sections: Units = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
         let mut batons = (self.objects.free(), sections.clone());
@@ -284,6 +285,7 @@ impl Program for RandomProgram {
             self.reduce(rank as usize, &reductions, handed_on, &mut threads[0]);
         }
         self.calls(&mut work);
+        self.make_and_end_own(&mut work);
         if let Some(planted) = self.planted {
             self.use_arena(planted.page, &mut work);
         }

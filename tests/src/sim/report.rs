@@ -115,6 +115,12 @@ pub struct Report {
     pub destroyed: u64,
     /// Ranks told that objects are in use and cannot be.
     pub in_use: u64,
+    /// Objects that one rank has made and one rank has destroyed.
+    pub unmade: u64,
+    /// Those that were not, because somebody waited for them.
+    pub kept: u64,
+    /// Threads that asked for one that was no more.
+    pub absent: u64,
     /// What happened to ranks that can come back.
     pub survived: Survived,
 }
@@ -181,7 +187,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 39] = [
+pub const OUTPUTS: [&str; 41] = [
     "MapZero",
     "Get",
     "Map",
@@ -221,6 +227,8 @@ pub const OUTPUTS: [&str; 39] = [
     "CompareWrites",
     "Stage",
     "Committed",
+    "Unmade",
+    "Absent",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -265,6 +273,8 @@ pub fn output_number(output: &Output) -> usize {
         Output::CompareWrites => 36,
         Output::Stage => 37,
         Output::Committed(_) => 38,
+        Output::Unmade { .. } => 39,
+        Output::Absent { .. } => 40,
     }
 }
 

@@ -5,7 +5,7 @@ use super::World;
 use crate::scale::queue::Freight;
 use scash_proto::codec::Malformed;
 use scash_proto::diff::{Changes, PageBytes};
-use scash_proto::interpreter::{Interpreter, MOST_GOT, Machine, Step};
+use scash_proto::interpreter::{Answer, Interpreter, MOST_GOT, Machine, Step};
 use scash_proto::node::{Node, Output, Violation};
 use scash_proto::wire::Kind;
 use scash_proto::{Access, PAGE_SIZE, Pages, Rank, Transfer};
@@ -223,7 +223,7 @@ impl Machine for RankMachine<'_, '_> {
         never("forget claims")
     }
 
-    fn answer(&mut self, _: u32, _: u64, _: bool) -> SimulationResult<()> {
+    fn answer(&mut self, _: u32, _: u64, _: Answer) -> SimulationResult<()> {
         never("let a thread go on")
     }
 

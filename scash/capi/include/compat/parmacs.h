@@ -16,7 +16,6 @@
  * - CREATE(f) starts the next process. CREATE(f, n) starts n - 1 processes, and runs f as well.
  * - Memory of G_MALLOC is seen by others behind a barrier, a lock, a pause or GETSUB, not at once.
  * - PAUSEDEC, SETPAUSE and the like take one pause each, without a number behind it.
- * - Locks and pauses are taken from a supply: PARMACS_LOCKS, to be defined before this header is read.
  *
  * Each macro that cannot do its work says why and ends the rank, and so the job.
  */
@@ -26,21 +25,13 @@
 #include "scash_spawn.h"
 #include <sys/time.h>
 
-#ifndef PARMACS_LOCKS
-#define PARMACS_LOCKS 4096
-#endif
-
 /* What a program has of these macros: one for all its files, and copied to the ranks as its variables are. */
 struct parmacs_ {
-    /* Numbers of the first lock and the first condition; how many of each are in use is shared memory. */
-    dsm_lock_t locks;
-    dsm_condition_t conditions;
-    uint32_t *used;
     /* Processes created so far, and what they run. */
     int created;
     void (*function)(void);
 };
-__attribute__((weak)) struct parmacs_ parmacs_ = {0, 0, NULL, 0, NULL};
+__attribute__((weak)) struct parmacs_ parmacs_ = {0, NULL};
 
 /* A pause: processes wait until it is set. In shared memory. */
 struct parmacs_pause_ {
@@ -66,14 +57,11 @@ __attribute__((unused)) static void parmacs_must_(int result, const char *what)
         parmacs_fail_(what, dsm_error());
 }
 
-/* The supplies are made before ranks part, as making them takes all of them. */
+/* Ranks make locks by themselves when all have made one together, which they do before they part. */
 __attribute__((unused)) static void parmacs_prepare_(void)
 {
-    parmacs_must_(dsm_locks_create(PARMACS_LOCKS, &parmacs_.locks), "MAIN_INITENV");
-    parmacs_must_(dsm_conditions_create(PARMACS_LOCKS, &parmacs_.conditions), "MAIN_INITENV");
-    parmacs_.used = (uint32_t *)dsm_alloc(2 * sizeof *parmacs_.used);
-    if (parmacs_.used == NULL)
-        parmacs_fail_("MAIN_INITENV", dsm_error());
+    dsm_lock_t first;
+    parmacs_must_(dsm_locks_create(1, &first), "MAIN_INITENV");
 }
 
 __attribute__((unused)) static void parmacs_begin_(void)
@@ -82,18 +70,11 @@ __attribute__((unused)) static void parmacs_begin_(void)
         exit(1);
 }
 
-__attribute__((unused)) static uint32_t parmacs_take_(int which, const char *what)
-{
-    uint32_t number;
-    parmacs_must_(dsm_fetch_add_u32(&parmacs_.used[which], 1, &number), what);
-    if (number >= PARMACS_LOCKS)
-        parmacs_fail_(what, "no locks and pauses are left: define PARMACS_LOCKS as a larger number");
-    return number;
-}
-
 __attribute__((unused)) static dsm_lock_t parmacs_new_lock_(void)
 {
-    return parmacs_.locks + parmacs_take_(0, "LOCKINIT");
+    dsm_lock_t lock;
+    parmacs_must_(dsm_lock_new(&lock), "LOCKINIT");
+    return lock;
 }
 
 __attribute__((unused)) static void parmacs_new_locks_(dsm_lock_t *locks, int count)
@@ -186,7 +167,7 @@ __attribute__((unused)) static void parmacs_free_(void *p)
 __attribute__((unused)) static void parmacs_pause_init_(struct parmacs_pause_ *pause)
 {
     pause->lock = parmacs_new_lock_();
-    pause->condition = parmacs_.conditions + parmacs_take_(1, "PAUSEINIT");
+    parmacs_must_(dsm_condition_new(&pause->condition), "PAUSEINIT");
     pause->is_set = 0;
 }
 

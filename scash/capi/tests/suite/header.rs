@@ -19,7 +19,7 @@ const HEADERS: [Header; 2] = [
     Header {
         name: "scash.h",
         config: "cbindgen.toml",
-        sources: &["types", "functions", "heap", "files", "locks", "signals", "atomics", "reduce"],
+        sources: &["types", "functions", "heap", "files", "locks", "signals", "own", "atomics", "reduce"],
         prefix: "dsm_",
         call: "dsm_rank()",
     },

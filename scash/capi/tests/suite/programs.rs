@@ -88,6 +88,11 @@ fn objects_are_destroyed_at_all_ranks_or_at_none_and_nothing_else_has_their_numb
 }
 
 #[test]
+fn one_rank_makes_a_lock_and_another_one_destroys_it() {
+    Program::compile("own", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn atomic_operations_miss_nothing_and_disturb_nobody() {
     Program::compile("atomics", Link::Shared).succeeds_everywhere(&[]);
 }

@@ -57,6 +57,25 @@ fn a_c_program_comes_back_with_the_archive() {
     survives(Link::Static);
 }
 
+#[test]
+fn objects_that_single_ranks_make_come_back() {
+    let program = Program::compile("own", Link::Shared);
+    let deaths = [
+        "kill rank 1 at barrier 5",
+        "kill rank 0 at barrier 31 in incarnation 1",
+        "kill all ranks at barrier 20 in incarnation 2",
+        "kill rank 1 at barrier 10 in incarnation 3",
+    ];
+    for job in Job::all().into_iter().filter(|job| job.ranks == 2) {
+        let mut options = vec!["--replicas", "1", "--checkpoint", "every=3"];
+        deaths.iter().for_each(|death| options.extend(["--inject", death]));
+        let ended = program.run_with(job, &options, &[], &[]);
+        ended.succeeded();
+        let times = ended.err.lines().filter(|line| line.contains("go on from barrier")).count();
+        assert_eq!(times, deaths.len(), "{job:?}: {ended}");
+    }
+}
+
 /// Runs one part of the program `carried`, whose ranks are killed twice.
 fn is_carried(what: &str) -> (Left, String) {
     let program = Program::compile("carried", Link::Shared);

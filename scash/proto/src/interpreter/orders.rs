@@ -1,6 +1,6 @@
 //! One order after the other.
 
-use super::{Claim, Interpreter, MOST_GOT, Machine, Step, WordPlace};
+use super::{Answer, Claim, Interpreter, MOST_GOT, Machine, Step, WordPlace};
 use crate::diff::{Changes, PageBytes};
 use crate::node::{Input, Outcome, Output};
 use crate::wire::sync::{Brought, SyncBody};
@@ -55,8 +55,10 @@ impl Interpreter {
             Output::Token(to, token) => m.send(to, Kind::Token, &token.encode())?,
             Output::Sync(to, message) => send_sync(m, to, message)?,
             Output::Reduce(to, message) => m.send(to, Kind::Reduce, &message.encode())?,
-            Output::Acquired { object, who } => m.answer(object, who, true)?,
-            Output::Refused { object, who } => m.answer(object, who, false)?,
+            Output::Acquired { object, who } => m.answer(object, who, Answer::Granted)?,
+            Output::Refused { object, who } => m.answer(object, who, Answer::Refused)?,
+            Output::Unmade { object, who, user } => m.answer(object, who, Answer::Unmade(user))?,
+            Output::Absent { object, who, missing } => m.answer(object, who, Answer::Absent(missing))?,
             Output::ForgetClaims(pages) => m.forget_claims(pages)?,
             Output::SendWrites => m.send_writes()?,
             Output::CompareWrites => m.compare_writes()?,

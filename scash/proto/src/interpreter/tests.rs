@@ -1,6 +1,6 @@
 //! Single orders and messages on a machine of vectors, step by step. (Whole jobs are for the simulator.)
 
-use super::{Interpreter, MOST_GOT, Machine};
+use super::{Answer, Interpreter, MOST_GOT, Machine};
 use crate::codec::Malformed;
 use crate::diff::{Changes, PageBytes};
 use crate::node::{Collective, Node, Violation};
@@ -246,7 +246,7 @@ impl Machine for Memory {
         Ok(())
     }
 
-    fn answer(&mut self, _: u32, _: u64, _: bool) -> Done<()> {
+    fn answer(&mut self, _: u32, _: u64, _: Answer) -> Done<()> {
         Ok(())
     }
 

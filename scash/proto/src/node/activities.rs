@@ -3,6 +3,7 @@
 use super::Node;
 use super::collective::purpose;
 use super::conditions::ConditionWait;
+use super::own::Unmaking;
 use crate::wire::stall::{Activities, Activity, Relation};
 
 impl Node {
@@ -11,7 +12,8 @@ impl Node {
     pub fn awaited(&self) -> Option<u32> {
         let lock = self.sync.locks.iter().find(|(_, lock)| lock.is_awaited()).map(|(&number, _)| number);
         let wait = || self.sync.waits.first().map(ConditionWait::condition);
-        lock.or_else(|| self.sync.served.awaited()).or_else(wait)
+        let end = || self.sync.unmaking.first().map(Unmaking::object);
+        lock.or_else(|| self.sync.served.awaited()).or_else(wait).or_else(end)
     }
 
     /// What this rank does now, as far as others may have to wait for it: told to one who has waited for

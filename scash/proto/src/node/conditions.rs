@@ -64,6 +64,14 @@ impl Node {
         Ok(())
     }
 
+    /// The condition of a wait that is not queued is no more: the thread has its lock. Returns the lock and
+    /// the thread.
+    pub(super) fn no_longer_waits(&mut self, condition: u32, ticket: u32) -> Option<(u32, u64)> {
+        let at = self.find_wait(condition, ticket, false)?;
+        let ConditionWait { lock, who, .. } = self.sync.waits.swap_remove(at);
+        Some((lock, who))
+    }
+
     /// A signal came for a thread that waits: it asks for its lock again.
     pub(super) fn woken(&mut self, from: Rank, condition: u32, ticket: u32) -> Result<(), Violation> {
         let at = self.find_wait(condition, ticket, true);

@@ -431,6 +431,7 @@ impl Node {
         self.sync.intervals.written.clear();
         self.sync.intervals.renewed.clear();
         self.sync.intervals.brought = None;
+        self.sync.own.rested();
     }
 
     /// Orders that what came early be taken as soon as all is carried out that was ordered before.

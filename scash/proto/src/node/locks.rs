@@ -17,6 +17,7 @@
 //! signpost away, and there is at most one at rest for a lock.
 
 use super::intervals::After;
+use super::own::OwnNumber;
 use super::{Node, Output, Violation};
 use crate::wire::stall::{Activity, Relation};
 use crate::wire::sync::{Follower, KnownIntervals, QueuePlace, SyncBody};
@@ -109,6 +110,10 @@ impl Node {
     /// not free, [`Output::Refused`].
     pub(super) fn acquire(&mut self, lock: u32, who: u64, patient: bool) -> Result<(), Violation> {
         self.counters.locks += 1;
+        // It may have waited for a condition since it had the lock.
+        if OwnNumber::of(lock).is_some() && !self.is_there_for(lock, who) {
+            return Ok(());
+        }
         match self.lock(lock).spots.front_mut() {
             Some(first) if first.state == State::Idle => {
                 first.state = State::Held(who);
@@ -129,6 +134,42 @@ impl Node {
     fn refused(&mut self, lock: u32, who: u64) {
         self.counters.refused_locks += 1;
         self.out.push_back(Output::Refused { object: lock, who });
+    }
+
+    /// A thread wants a lock, to destroy it: it takes a place at the end of the queue although the lock may
+    /// be here. So whoever has tried to get the lock, and has left, is behind it no longer.
+    pub(super) fn take_last_place(&mut self, lock: u32, who: u64) -> Result<(), Violation> {
+        self.counters.locks += 1;
+        let place = self.ask(lock, who, true);
+        place.ok_or(Violation { rank: self.cfg.rank, what: "the end of a lock's queue is lost" })
+    }
+
+    /// Manager: the last place in a lock's queue.
+    pub(super) fn last_place(&mut self, lock: u32) -> QueuePlace {
+        self.lock(lock).last
+    }
+
+    /// A lock is no more that a thread of this rank waits for, at that place: its rank was told so. Returns
+    /// the thread.
+    pub(super) fn leave_queue(&mut self, lock: u32, ticket: u32) -> Option<u64> {
+        let spots = &mut self.sync.locks.get_mut(&lock)?.spots;
+        let at = spots.iter().position(|s| s.ticket == ticket)?;
+        let (State::Waiting(who) | State::Trying(who)) = spots[at].state else { return None };
+        spots.remove(at);
+        self.keep_if_used(lock);
+        Some(who)
+    }
+
+    /// Forgets a lock that one rank has made if nothing of its queue is here any more.
+    fn keep_if_used(&mut self, lock: u32) {
+        if OwnNumber::of(lock).is_some()
+            && self.manager(lock) != self.cfg.rank
+            && let Some(entry) = self.sync.locks.get(&lock)
+            && entry.spots.is_empty()
+            && entry.signposts.is_empty()
+        {
+            self.sync.locks.remove(&lock);
+        }
     }
 
     /// Asks the manager for a place at the end of the queue. `None` if that is this rank, and the end is a
@@ -176,6 +217,7 @@ impl Node {
     /// One of this rank's places has a follower. `None` if there is no such place, or if it has one already.
     fn follow(&mut self, lock: u32, ticket: u32, next: Follower) -> Option<()> {
         if let Some(before) = self.lock(lock).signposts.remove(&ticket) {
+            self.keep_if_used(lock);
             return self.send_behind(lock, before, next);
         }
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
@@ -234,6 +276,7 @@ impl Node {
         if to.rank == self.cfg.rank {
             return self.entered(lock, to.ticket);
         }
+        self.keep_if_used(lock);
         self.counters.handed_locks += 1;
         self.close(After::Grant { lock, to, known, wants });
         Some(())
@@ -252,7 +295,8 @@ impl Node {
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
         if let State::Waiting(who) | State::Trying(who) | State::Entering(who) = spot.state {
             spot.state = State::Held(who);
-            self.out.push_back(Output::Acquired { object: lock, who });
+            self.refuse(lock, ticket)?;
+            return self.got(lock, who, ticket).ok();
         }
         self.refuse(lock, ticket)
     }
@@ -298,7 +342,10 @@ impl Node {
             SyncBody::Request { .. }
             | SyncBody::Queued { .. }
             | SyncBody::Signal { .. }
-            | SyncBody::Track { .. } => {
+            | SyncBody::Track { .. }
+            | SyncBody::Unmake { .. }
+            | SyncBody::Unmade { .. }
+            | SyncBody::Absent { .. } => {
                 return lie("a word about a lock that is none for locks");
             }
         }

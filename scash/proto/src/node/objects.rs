@@ -1,10 +1,12 @@
 //! Objects of synchronisation: which there are, who manages them, and the messages about them.
 //!
-//! All have numbers from one series, in the order in which they were made; a number is never used again. Rank
-//! (number mod ranks) *manages* an object. Locks are [`locks`](super::locks); the others are
+//! Those that all ranks make together have numbers from one series, in the order in which they were made; a
+//! number is never used again. Rank (number mod ranks) *manages* an object. Those that one rank makes have
+//! numbers of their own kind ([`own`](super::own)). Locks are [`locks`](super::locks); the others are
 //! [served](super::served) by their managers.
 
 use super::maps::cut_out;
+use super::own::{LEAST_OWN, OwnNumber};
 use super::{MeetingStage, Node, ObjectKind, Output, Phase, Violation};
 use crate::Rank;
 use crate::wire::SyncMessage;
@@ -39,7 +41,7 @@ impl Objects {
     /// if there are no numbers for them.
     pub(super) fn add(&mut self, kind: ObjectKind, count: u32, most: u32) -> Option<u32> {
         let first = self.given;
-        self.given = first.checked_add(count).filter(|&given| given <= most)?;
+        self.given = first.checked_add(count).filter(|&given| given <= most.min(LEAST_OWN))?;
         if count > 0 {
             self.runs.insert(first, (self.given, kind));
         }
@@ -84,10 +86,10 @@ impl Objects {
 
 impl Node {
     pub(super) fn manager(&self, object: u32) -> Rank {
-        Rank(object % self.cfg.size)
+        OwnNumber::of(object).map_or(Rank(object % self.cfg.size), |own| own.maker(self.cfg.size))
     }
 
-    /// Number of objects of synchronisation that the job has had so far: all have lower numbers.
+    /// Number of objects of synchronisation that all ranks have made so far: all have lower numbers.
     pub fn objects(&self) -> u32 {
         self.sync.objects.given
     }
@@ -98,9 +100,12 @@ impl Node {
         self.sync.objects.run(object).map(|(end, _)| end)
     }
 
-    /// What the object of that number is, if there is one.
+    /// What the object of that number is, if there is one. One that another rank has made may be no more.
     pub fn kind(&self, object: u32) -> Option<ObjectKind> {
-        self.sync.objects.kind(object)
+        match OwnNumber::of(object) {
+            Some(own) => self.own_kind(own),
+            None => self.sync.objects.kind(object),
+        }
     }
 
     /// Whether this rank has come to a collective call that is not over: objects are not for use then.
@@ -146,8 +151,14 @@ impl Node {
         if let SyncBody::Track { pages } = body {
             return self.track_for(from, &pages);
         }
-        match self.kind(object).filter(|_| from.0 < self.cfg.size) {
+        if matches!(body, SyncBody::Unmade { .. } | SyncBody::Absent { .. }) {
+            return self.own_message(from, object, body);
+        }
+        let known = from.0 < self.cfg.size;
+        match self.kind(object).filter(|_| known) {
+            None if known && self.has_made(object) => self.about_absent(from, object, body),
             None => Err(Violation { rank: from, what: "a message about an object that does not exist" }),
+            Some(_) if matches!(body, SyncBody::Unmake { .. }) => self.own_message(from, object, body),
             Some(ObjectKind::Lock) => self.lock_message(from, object, body),
             Some(_) => self.served_message(from, object, body),
         }
@@ -195,8 +206,9 @@ mod tests {
         assert_eq!(objects.add(ObjectKind::Lock, 3, u32::MAX), Some(0));
         assert_eq!(objects.add(ObjectKind::Semaphore(5), 1, u32::MAX), Some(3));
         assert_eq!(objects.add(ObjectKind::Flag, u32::MAX, u32::MAX), None);
-        assert_eq!(objects.add(ObjectKind::Flag, u32::MAX - 4, u32::MAX), Some(4));
-        let kinds = [0, 2, 3, 4, u32::MAX - 1, u32::MAX].map(|number| objects.kind(number));
+        assert_eq!(objects.add(ObjectKind::Flag, LEAST_OWN - 3, u32::MAX), None);
+        assert_eq!(objects.add(ObjectKind::Flag, LEAST_OWN - 4, u32::MAX), Some(4));
+        let kinds = [0, 2, 3, 4, LEAST_OWN - 1, LEAST_OWN].map(|number| objects.kind(number));
         let [lock, semaphore, flag] =
             [ObjectKind::Lock, ObjectKind::Semaphore(5), ObjectKind::Flag].map(Some);
         assert_eq!(kinds, [lock, lock, semaphore, flag, flag, None]);

@@ -210,6 +210,14 @@ pub enum Input {
         /// Stands for the thread.
         who: u64,
     },
+    /// A thread of this rank destroys an object that one rank has made, and that it does not have itself:
+    /// [`Output::Unmade`] or [`Output::Absent`] follows.
+    Unmake {
+        /// The object's number.
+        object: u32,
+        /// Stands for the thread.
+        who: u64,
+    },
     /// A peer's word about an object of synchronisation.
     Sync(Rank, SyncMessage),
     /// This rank comes to a reduction with these values; [`Node::take_reduced`](super::Node::take_reduced)
@@ -381,6 +389,24 @@ pub enum Output {
         object: u32,
         /// Which thread.
         who: u64,
+    },
+    /// A thread's object is no more, or is as it was, because a thread of that rank waits for it.
+    Unmade {
+        /// Which object.
+        object: u32,
+        /// Which thread.
+        who: u64,
+        /// Whose thread waits.
+        user: Option<Rank>,
+    },
+    /// What a thread waits for is no more.
+    Absent {
+        /// Which object its call was for. For a condition: the lock, which it has if that is there.
+        object: u32,
+        /// Which thread.
+        who: u64,
+        /// The object that is no more.
+        missing: u32,
     },
     /// Send a message about an object of synchronisation.
     Sync(Rank, SyncMessage),

@@ -22,7 +22,7 @@ mod semaphore;
 
 use super::intervals::After;
 use super::maps::cut_out;
-use super::{Node, ObjectKind, Output, Violation};
+use super::{Node, ObjectKind, Violation};
 use crate::Rank;
 use crate::wire::stall::{Activity, Relation};
 use crate::wire::sync::{Brought, KnownIntervals, QueuePlace, Record, Request, Signal, SyncBody};
@@ -139,6 +139,34 @@ impl Served {
         cut_out(&mut self.states, objects);
     }
 
+    /// Nothing is known of this object any more.
+    pub(super) fn forget_one(&mut self, object: u32) {
+        self.states.remove(&object);
+    }
+
+    /// Manager: the rank of the first thread that waits for an object.
+    pub(super) fn first_waiter(&self, object: u32) -> Option<Rank> {
+        let first = match self.states.get(&object)? {
+            State::RwLock(lock) => lock.first(),
+            State::Semaphore(semaphore) => semaphore.first(),
+            State::Condition(condition) => condition.first(),
+            State::Flag(flag) => flag.first(),
+        };
+        first.map(|waiter| waiter.place.rank)
+    }
+
+    /// A thread of this rank has an object no longer.
+    pub(super) fn no_longer_holds(&mut self, object: u32, who: u64) {
+        self.holding.retain(|h| (h.object, h.who) != (object, who));
+    }
+
+    /// A request of this rank was in vain. Returns the thread.
+    pub(super) fn no_longer_asks(&mut self, object: u32, ticket: u32) -> Option<u64> {
+        let sought = |a: &Asked| (a.object, a.ticket, a.entering) == (object, ticket, false);
+        let at = self.asked.iter().position(sought)?;
+        Some(self.asked.swap_remove(at).who)
+    }
+
     /// What threads of this rank have and wait for.
     pub(super) fn activities(&self) -> impl Iterator<Item = Activity> {
         let has =
@@ -209,7 +237,8 @@ impl Node {
     pub(super) fn send_signal(&mut self, object: u32, signal: Signal) -> Result<(), Violation> {
         let (manager, me) = (self.manager(object), self.cfg.rank);
         if manager == me {
-            return self.serve_signal(me, object, signal);
+            // While puts were waited for, another thread may have destroyed it.
+            return if self.kind(object).is_some() { self.serve_signal(me, object, signal) } else { Ok(()) };
         }
         let records =
             if signal.orders_memory() { self.sync.intervals.history.news_for(manager) } else { Vec::new() };
@@ -221,9 +250,10 @@ impl Node {
     /// Manager: the state of an object of which somebody said something.
     fn state(&mut self, object: u32) -> Option<&mut State> {
         use std::collections::btree_map::Entry;
+        let kind = self.kind(object)?;
         match self.sync.served.states.entry(object) {
             Entry::Occupied(entry) => Some(entry.into_mut()),
-            Entry::Vacant(entry) => Some(entry.insert(State::new(self.sync.objects.kind(object)?)?)),
+            Entry::Vacant(entry) => Some(entry.insert(State::new(kind)?)),
         }
     }
 
@@ -303,8 +333,7 @@ impl Node {
         let at = asked.iter().position(|a| (a.object, a.ticket) == (object, ticket))?;
         let Asked { who, back, .. } = asked.swap_remove(at);
         self.sync.served.holding.extend(back.map(|signal| HeldObject { object, who, signal }));
-        self.out.push_back(Output::Acquired { object, who });
-        Some(())
+        self.got(object, who, ticket).ok()
     }
 
     /// A peer's word about an object that a manager serves.

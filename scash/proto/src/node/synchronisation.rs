@@ -6,6 +6,7 @@ use super::conditions::ConditionWait;
 use super::intervals::Intervals;
 use super::locks::Locks;
 use super::objects::Objects;
+use super::own::{OwnObjects, Unmaking};
 use super::reduce::Reductions;
 use super::served::Served;
 
@@ -13,6 +14,9 @@ use super::served::Served;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Synchronisation {
     pub(super) objects: Objects,
+    pub(super) own: OwnObjects,
+    /// What threads of this rank are about to destroy.
+    pub(super) unmaking: Vec<Unmaking>,
     pub(super) locks: Locks,
     pub(super) served: Served,
     /// Threads of this rank that wait for conditions.

@@ -9,6 +9,7 @@ mod fault;
 mod lies;
 mod lies_of_locks;
 mod migrate;
+mod own;
 mod reduce;
 mod shared_frames;
 

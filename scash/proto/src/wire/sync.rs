@@ -11,6 +11,9 @@
 //! | [`Grant`](SyncBody::Grant) | manager → whose request is granted | all that is not known there |
 //! | [`Signal`](SyncBody::Signal) | who lets others go on → manager | all that happened before and was not told yet. Counted, like diffs |
 //! | [`Queued`](SyncBody::Queued) | manager → who wants a condition's signal | – |
+//! | [`Unmake`](SyncBody::Unmake) | who destroys an object that one rank has made → its manager | – |
+//! | [`Unmade`](SyncBody::Unmade) | manager → who destroys an object | who waits for it, if so |
+//! | [`Absent`](SyncBody::Absent) | manager → who asks for an object that is no more | – |
 //! | [`Track`](SyncBody::Track) | who has leases → their home | which pages the home is to name when it writes them. Counted, like diffs |
 //!
 //! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to
@@ -143,6 +146,23 @@ pub enum SyncBody {
         /// What happened before.
         records: Vec<Record>,
     },
+    /// A thread destroys an object that one rank has made, and has it, if it can be had.
+    Unmake {
+        /// The sender's place or request.
+        ticket: u32,
+    },
+    /// An object is no more; or it is as it was, because a thread waits for it.
+    Unmade {
+        /// The receiver's place or request.
+        ticket: u32,
+        /// The rank of that thread.
+        user: Option<Rank>,
+    },
+    /// There is no such object any more.
+    Absent {
+        /// The receiver's place or request.
+        ticket: u32,
+    },
     /// The sender has leases of these pages, whose home is the receiver, and has renewed them in vain. Of no
     /// object.
     Track {
@@ -260,6 +280,19 @@ impl SyncMessage {
                 manager::put_signal(&mut w, *signal);
                 put_records(&mut w, records);
             }
+            SyncBody::Unmake { ticket } => {
+                w.u8(10);
+                w.varint(u64::from(*ticket));
+            }
+            SyncBody::Unmade { ticket, user } => {
+                w.u8(if user.is_some() { 12 } else { 11 });
+                w.varint(u64::from(*ticket));
+                user.iter().for_each(|&user| put_rank(&mut w, user));
+            }
+            SyncBody::Absent { ticket } => {
+                w.u8(13);
+                w.varint(u64::from(*ticket));
+            }
             SyncBody::Track { pages } => {
                 w.u8(TRACK);
                 put_runs(&mut w, pages);
@@ -295,6 +328,10 @@ impl SyncMessage {
             SIGNAL => {
                 SyncBody::Signal { signal: manager::signal(&mut r)?, records: list(&mut r, 3, record)? }
             }
+            10 => SyncBody::Unmake { ticket },
+            11 => SyncBody::Unmade { ticket, user: None },
+            12 => SyncBody::Unmade { ticket, user: Some(rank(&mut r)?) },
+            13 => SyncBody::Absent { ticket },
             TRACK => SyncBody::Track { pages: list(&mut r, 2, pages)? },
             tag => return Err(Malformed { at, why: Why::UnknownTag { tag } }),
         };
@@ -333,6 +370,10 @@ mod tests {
             SyncBody::Follow { ticket: 0, next: next(true) },
             SyncBody::Follow { ticket: 9, next: next(false) },
             SyncBody::Queued { ticket: 1 },
+            SyncBody::Unmake { ticket: 1 },
+            SyncBody::Unmade { ticket: 1, user: None },
+            SyncBody::Unmade { ticket: 1, user: Some(Rank(300)) },
+            SyncBody::Absent { ticket: 300 },
             SyncBody::Refused { ticket: 70, before: QueuePlace { rank: Rank(2), ticket: 0 } },
             SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)], brought },
             SyncBody::Grant { ticket: 1, records: vec![], brought: Brought::default() },

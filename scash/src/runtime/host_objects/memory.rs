@@ -8,11 +8,22 @@ use crate::fault::PAGE;
 use crate::runtime::objects::Words;
 use nix::unistd::{Whence, lseek};
 use scash_comm::SharedMemory;
+use scash_proto::node::{OWN_PLACES, OwnNumber};
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Objects that a job can have: they take 4 GiB of address space, and memory where they are used.
+/// Objects that all ranks of a job can make together. With those that single ranks make they take 5 GiB of
+/// address space, and memory where they are used.
 pub(crate) const MOST: u32 = 1 << 26;
+
+/// Records there are: those of single ranks lie behind the others.
+pub(super) const RECORDS: u32 = MOST + OWN_PLACES;
+
+/// Where the record of an object lies.
+#[inline]
+pub(super) fn place(number: u32) -> u32 {
+    OwnNumber::of(number).map_or(number, |own| MOST + own.place())
+}
 
 /// Records in a page.
 const A_PAGE: u32 = 64;
@@ -28,7 +39,7 @@ impl Memory {
     /// Room for the objects of a job of so many ranks.
     pub(super) fn new(ranks: u32) -> Result<Memory> {
         let slots = WaitSlots::count(ranks);
-        let len = MOST as usize * size_of::<Record>() + slots * size_of::<WaitSlot>();
+        let len = RECORDS as usize * size_of::<Record>() + slots * size_of::<WaitSlot>();
         Ok(Memory { bytes: SharedMemory::new(len)?, slots })
     }
 
@@ -50,19 +61,19 @@ impl Memory {
 
     pub(super) fn table(&self) -> Table<'_> {
         let records = self.bytes.at(0);
-        let slots = self.bytes.at(MOST as usize * size_of::<Record>());
+        let slots = self.bytes.at(RECORDS as usize * size_of::<Record>());
         // SAFETY: the mapping lives as long as `self`, begins at a page, and has room for all records. They
         // are nothing but atomic words, for which all bytes are values, and which other processes touch by
         // atomic operations only.
-        let records = unsafe { std::slice::from_raw_parts(records.cast(), MOST as usize) };
+        let records = unsafe { std::slice::from_raw_parts(records.cast(), RECORDS as usize) };
         // SAFETY: likewise; the slots lie behind the records, and there is room for all.
         let slots = unsafe { std::slice::from_raw_parts(slots.cast(), self.slots) };
         Table { records, slots }
     }
 
-    /// The numbers of these objects that have memory: all others are as nobody has used them.
+    /// Those of these records that have memory: all others are as nobody has used them.
     pub(super) fn touched(&self, objects: Range<u32>) -> impl Iterator<Item = Range<u32>> {
-        let objects = objects.start.min(MOST)..objects.end.min(MOST);
+        let objects = objects.start.min(RECORDS)..objects.end.min(RECORDS);
         let mut at = objects.start;
         std::iter::from_fn(move || {
             let find = |from: u32, whence| {

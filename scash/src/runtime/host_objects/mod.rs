@@ -5,6 +5,7 @@
 //! | `record` | an object, and a slot in which a thread waits |
 //! | `table` | what is done with one under its guard: the rules of all kinds of objects |
 //! | `wait_slots` | which slots a rank has left |
+//! | `own` | those that one rank makes, and one destroys |
 //! | `memory` | where they lie |
 //!
 //! A thread takes an object's guard, makes one step, and gives it back. If it has to wait, it has a slot in
@@ -16,6 +17,7 @@
 //! not wait for it: they look, each 10 ms, whether all ranks live.
 
 mod memory;
+mod own;
 mod record;
 mod table;
 #[cfg(test)]
@@ -23,18 +25,19 @@ mod tests;
 mod wait_slots;
 
 pub(crate) use self::memory::MOST;
-use self::memory::Memory;
-use self::record::{FREE, READS, Request, ThreadId, WAITS, WaitSlot, encode_kind, first_value};
+use self::memory::{Memory, RECORDS, place};
+use self::own::{EndStart, MadeHere};
+use self::record::{FREE, READS, Request, ThreadId, WAITS, WaitSlot, encode};
 use self::table::{Chain, Guarded, ObjectAnswer, Table};
 use self::wait_slots::WaitSlots;
 use crate::error::{Error, Result};
-use crate::runtime::checks::{is_meeting, must_be, not_the_holder, taken_twice, waits_without_lock};
+use crate::runtime::checks::{absent, is_meeting, must_be, not_the_holder, taken_twice, waits_without_lock};
 use crate::runtime::objects::{Ask, Objects, Words};
 use crate::runtime::stall::WaitTimer;
 use crate::runtime::{Runtime, answer::this_thread, lock, within};
 use scash_comm::shm::Parking;
 use scash_proto::Rank;
-use scash_proto::node::{Counters, InUse, ObjectKind};
+use scash_proto::node::{Counters, InUse, ObjectKind, OwnNumber};
 use scash_proto::wire::stall::{Activity, Relation};
 use scash_proto::wire::sync::Signal;
 use std::any::Any;
@@ -53,6 +56,7 @@ pub(crate) struct HostObjects {
     waiting: AtomicU32,
     /// A thread of this rank is in a collective call: objects are not for use now.
     meeting: AtomicBool,
+    made_here: MadeHere,
     /// How often objects were destroyed.
     destructions: AtomicU32,
     counts: Counts,
@@ -100,6 +104,7 @@ impl HostObjects {
             slots: WaitSlots::of(rank),
             waiting: AtomicU32::new(0),
             meeting: AtomicBool::new(false),
+            made_here: MadeHere::default(),
             destructions: AtomicU32::new(0),
             counts: Counts::default(),
         })
@@ -108,6 +113,7 @@ impl HostObjects {
     /// As those of the process that was saved.
     fn go_on_as(&self, old: &HostObjects) {
         self.slots.go_on_as(&old.slots);
+        self.made_here.go_on_as(&old.made_here);
         self.waiting.store(old.waiting.load(Relaxed), Relaxed);
         self.meeting.store(old.meeting.load(Relaxed), SeqCst);
         self.destructions.store(old.destructions.load(Relaxed), Relaxed);
@@ -136,7 +142,7 @@ impl HostObjects {
     #[inline]
     fn enter(&self, around: &impl Around, number: u32, kind: ObjectKind) -> Result<Guarded<'_>> {
         if let Some(guarded) = self.guard(around, number)? {
-            let known = guarded.record.kind.load(Relaxed) == encode_kind(kind);
+            let known = guarded.record.kind.load(Relaxed) == encode(number, kind);
             if known && !self.meeting.load(SeqCst) {
                 return Ok(guarded);
             }
@@ -147,7 +153,7 @@ impl HostObjects {
     #[inline]
     fn guard(&self, around: &impl Around, number: u32) -> Result<Option<Guarded<'_>>> {
         let table = self.table();
-        let Some(record) = table.records.get(number as usize) else { return Ok(None) };
+        let Some(record) = table.records.get(place(number) as usize) else { return Ok(None) };
         let mut stall = None;
         let look = || around.look(&mut stall);
         table.guard(self.parking, record, look).map(Some)
@@ -169,12 +175,15 @@ impl HostObjects {
                 continue;
             }
             let record = guarded.record;
-            if record.kind.load(Relaxed) == 0 {
-                record.value.store(first_value(kind), Relaxed);
-                record.kind.store(encode_kind(kind), Relaxed);
+            let is_own = OwnNumber::of(number).is_some();
+            if record.kind.load(Relaxed) == 0 && !is_own {
+                record.begin(number, kind);
             }
-            let is_right = record.kind.load(Relaxed) == encode_kind(kind);
-            return if is_right { Ok(guarded) } else { Err(damaged()) };
+            return match record.kind.load(Relaxed) == encode(number, kind) {
+                true => Ok(guarded),
+                false if is_own => Err(absent(number, kind)),
+                false => Err(damaged()),
+            };
         }
     }
 
@@ -247,17 +256,32 @@ impl HostObjects {
         Ok(slot)
     }
 
-    /// Waits until the gate of a thread's slot is open, and gives the slot back, unless the thread keeps it
-    /// as long as it reads. If it fails, the job is over, and the slot stays where it is.
-    fn wait_in(&self, around: &impl Around, slot: u32, keeps: bool) -> Result<()> {
+    /// Waits until the gate of a thread's slot is open.
+    fn await_gate(&self, around: &impl Around, slot: u32) -> Result<()> {
         let mut stall = None;
         self.parking.wait(&self.table().slot(slot).gate, || around.look(&mut stall))?;
         self.waiting.fetch_sub(1, SeqCst);
+        Ok(())
+    }
+
+    /// Waits until the gate of a thread's slot is open, and gives the slot back, unless the thread keeps it
+    /// as long as it reads. If it fails, the job is over, and the slot stays where it is.
+    fn wait_in(&self, around: &impl Around, slot: u32, keeps: bool) -> Result<()> {
+        self.await_gate(around, slot)?;
         if !keeps {
             let _inside = within::stay();
             self.slots.give_back(slot);
         }
         Ok(())
+    }
+
+    /// Waits until a thread that was in a condition's queue has its lock again.
+    fn wait_for_lock(&self, around: &impl Around, slot: u32, number: u32) -> Result<()> {
+        self.await_gate(around, slot)?;
+        let is_gone = self.table().slot(slot).request() == Request::Gone;
+        let _inside = within::stay();
+        self.slots.give_back(slot);
+        if is_gone { Err(absent(number, ObjectKind::Lock)) } else { Ok(()) }
     }
 
     /// Gives the guard back, and lets others go on.
@@ -369,9 +393,10 @@ impl HostObjects {
         while let Some(slot) = woken.pop(table) {
             let Request::Wakeup(number) = table.slot(slot).request() else { continue };
             let Some(guarded) = self.guard(around, number)? else { continue };
-            let granted = guarded.ask_again(number, slot);
+            let is_there = guarded.record.kind.load(Relaxed) == encode(number, ObjectKind::Lock);
+            let ends = if is_there { guarded.ask_again(number, slot) } else { guarded.is_gone_for(slot) };
             drop(guarded);
-            if granted {
+            if ends {
                 Parking::open(&table.slot(slot).gate);
             }
         }
@@ -456,7 +481,30 @@ impl Objects for HostObjects {
         let inside = within::enter_words();
         let slot = self.begin_wait(runtime, condition, number, self.me())?;
         drop(inside);
-        self.wait_in(runtime, slot, false)
+        self.wait_for_lock(runtime, slot, number)
+    }
+
+    fn begin_own(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<()> {
+        let _inside = within::enter_words();
+        self.begin_own_with(runtime, number, kind)
+    }
+
+    fn gone_own(&self) -> Vec<u32> {
+        let _inside = within::stay();
+        self.find_gone()
+    }
+
+    fn unmake(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<Option<Rank>> {
+        let inside = within::enter_words();
+        let slot = match self.begin_end(runtime, number, kind, self.me())? {
+            EndStart::Over(user) => return Ok(user),
+            EndStart::Taken => None,
+            EndStart::Waits(slot) => Some(slot),
+        };
+        drop(inside);
+        slot.map_or(Ok(()), |slot| self.wait_in(runtime, slot, false))?;
+        let _inside = within::enter_words();
+        self.end_owned(runtime, number)
     }
 
     fn activities(&self) -> Vec<Activity> {
@@ -471,9 +519,11 @@ impl Objects for HostObjects {
             Some(Activity { who: slot.who().thread(), relation, object: slot.object.load(Relaxed) })
         });
         // What another thread does at this moment may be missed: it is for people who ask who waits for whom.
-        let of_owners = self.memory.touched(0..MOST).flatten().filter_map(|object| {
-            let owner = ThreadId(table.records[object as usize].owner.load(Relaxed));
+        let of_owners = self.memory.touched(0..RECORDS).flatten().filter_map(|at| {
+            let record = &table.records[at as usize];
+            let owner = ThreadId(record.owner.load(Relaxed));
             let mine = owner.0 != 0 && owner.rank() == self.rank;
+            let object = if at < MOST { at } else { record.kind.load(Relaxed) };
             mine.then(|| Activity { who: owner.thread(), relation: Relation::Holds, object })
         });
         of_slots.chain(of_owners).collect()

@@ -6,7 +6,7 @@
 //! object, or, out of a condition's queue and not yet in a lock's, by the thread that gives the signal.
 //! Threads of the same rank look at slots without a guard, to tell what is used and awaited.
 
-use scash_proto::node::ObjectKind;
+use scash_proto::node::{ObjectKind, OwnNumber};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub(super) struct Record {
     /// The lock on all that follows ([`Parking::lock`](scash_comm::shm::Parking::lock)).
     pub(super) guard: AtomicU32,
-    /// What the object is ([`encode_kind`]); 0 as long as nobody has used it.
+    /// What the object is ([`encode_kind`]); 0 as long as nobody has used it. Of one that a single rank has
+    /// made, its number.
     pub(super) kind: AtomicU32,
     /// The number that decides whom it lets go on ([`Request::next`]).
     pub(super) value: AtomicU64,
@@ -91,8 +92,21 @@ pub(super) fn encode_kind(kind: ObjectKind) -> u32 {
     }
 }
 
+/// What the record of an object says if it is of that kind. Nothing is [`NO_OBJECT`].
+#[inline]
+pub(super) fn encode(number: u32, kind: ObjectKind) -> u32 {
+    match OwnNumber::of(number).map(OwnNumber::kind) {
+        None => encode_kind(kind),
+        Some(found) if found.map(encode_kind) == Some(encode_kind(kind)) => number,
+        Some(_) => NO_OBJECT,
+    }
+}
+
+/// A number that no object has.
+const NO_OBJECT: u32 = u32::MAX;
+
 /// The number that an object of a kind has in the beginning.
-pub(super) fn first_value(kind: ObjectKind) -> u64 {
+fn first_value(kind: ObjectKind) -> u64 {
     if let ObjectKind::Semaphore(count) = kind { count.into() } else { 0 }
 }
 
@@ -106,6 +120,7 @@ const WRITE: u32 = 3;
 const TAKE: u32 = 4;
 const AT_LEAST: u32 = 5;
 const WAKEUP: u32 = 6;
+const GONE: u32 = 7;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +132,8 @@ pub(super) enum Request {
     AtLeast(u64),
     /// A condition's signal; and then the lock of that number.
     Wakeup(u32),
+    /// Nothing any more: the lock that the thread was to get after a signal was destroyed.
+    Gone,
 }
 
 impl Request {
@@ -136,7 +153,7 @@ impl Request {
             Request::Write => (value == 0).then_some(WRITTEN),
             Request::Take => value.checked_sub(1),
             Request::AtLeast(least) => (value >= least).then_some(value),
-            Request::Wakeup(_) => None,
+            Request::Wakeup(_) | Request::Gone => None,
         }
     }
 
@@ -153,6 +170,7 @@ impl Request {
             Request::Take => (TAKE, 0),
             Request::AtLeast(least) => (AT_LEAST, least),
             Request::Wakeup(lock) => (WAKEUP, lock.into()),
+            Request::Gone => (GONE, 0),
         }
     }
 }
@@ -179,6 +197,7 @@ impl WaitSlot {
             WRITE => Request::Write,
             TAKE => Request::Take,
             AT_LEAST => Request::AtLeast(least),
+            GONE => Request::Gone,
             _ => Request::Wakeup(u32::try_from(least).unwrap_or(u32::MAX)),
         }
     }
@@ -189,6 +208,19 @@ impl WaitSlot {
 }
 
 impl Record {
+    /// Makes it an object that nobody has used.
+    pub(super) fn begin(&self, number: u32, kind: ObjectKind) {
+        self.value.store(first_value(kind), Relaxed);
+        self.kind.store(encode(number, kind), Relaxed);
+    }
+
+    /// Makes it one that is not there. The guard stays taken.
+    pub(super) fn end(&self) {
+        self.kind.store(0, Relaxed);
+        self.value.store(0, Relaxed);
+        self.owner.store(0, Relaxed);
+    }
+
     /// Makes it one that nobody has used.
     pub(super) fn clear(&self) {
         let Record { guard, kind, value, owner, first, last, readers } = self;

@@ -177,6 +177,12 @@ impl Guarded<'_> {
         self.table.list(&self.record.readers).find(|&slot| self.table.slot(slot).who() == who)
     }
 
+    /// The first thread that waits.
+    pub(super) fn first_waiter(&self) -> Option<ThreadId> {
+        let slot = self.record.first.load(Relaxed);
+        (slot != 0).then(|| self.table.slot(slot).who())
+    }
+
     /// The thread that has the object alone.
     #[inline]
     pub(super) fn owner(&self) -> Option<ThreadId> {
@@ -270,6 +276,14 @@ impl Guarded<'_> {
             self.append(slot);
         }
         granted
+    }
+
+    /// A thread that was woken from a condition finds that its lock, which this was, was destroyed: its gate
+    /// is to be opened.
+    pub(super) fn is_gone_for(&self, slot: u32) -> bool {
+        let place = self.table.slot(slot);
+        place.note(0, FREE, place.who(), Request::Gone);
+        true
     }
 
     /// Whether anybody of this rank has the object alone.

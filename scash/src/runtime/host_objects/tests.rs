@@ -1,13 +1,10 @@
-//! The rules of all kinds of objects against the protocol's own node, which is asked the same; and threads
-//! that crowd for objects.
+//! Threads that crowd for objects, and what the rules of all kinds of objects are compared with (`rules`).
 
+mod rules;
+
+use super::record::encode_kind;
 use super::*;
-use proptest::collection::vec;
-use proptest::prelude::*;
-use scash_proto::node::{Collective, Outcome};
-use scash_proto::wire::sync::Request as NodeRequest;
-use scash_proto::{Config, Input, Node, Output};
-use std::collections::BTreeMap;
+use scash_proto::node::OwnNumber;
 use std::thread;
 
 /// The objects that there are, by number.
@@ -15,7 +12,8 @@ struct Few(Vec<ObjectKind>);
 
 impl Around for Few {
     fn kind(&self, number: u32, kind: ObjectKind) -> Result<ObjectKind> {
-        match self.0.get(number as usize) {
+        let own = OwnNumber::of(number).and_then(OwnNumber::kind);
+        match self.0.get(number as usize).or(own.as_ref()) {
             Some(&found) if encode_kind(found) == encode_kind(kind) => Ok(found),
             _ => Err(Error::Argument(format!("{number} is no {kind:?}"))),
         }
@@ -36,177 +34,6 @@ const RWLOCK: u32 = 2;
 const SEMAPHORE: u32 = 3;
 const CONDITION: u32 = 4;
 const FLAG: u32 = 5;
-
-/// What one of the threads does.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Ask(u32, Ask),
-    GiveBack(u32, ObjectKind),
-    Signal(u32, ObjectKind, Signal),
-    Wait(u32),
-}
-
-fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
-    let locks = 0..2u32;
-    let step = prop_oneof![
-        4 => locks.clone().prop_map(|lock| Step::Ask(lock, Ask::Lock)),
-        1 => locks.clone().prop_map(|lock| Step::Ask(lock, Ask::TryLock)),
-        4 => locks.clone().prop_map(|lock| Step::GiveBack(lock, ObjectKind::Lock)),
-        2 => Just(Step::Ask(RWLOCK, Ask::Read)),
-        2 => Just(Step::Ask(RWLOCK, Ask::Write)),
-        4 => Just(Step::GiveBack(RWLOCK, ObjectKind::RwLock)),
-        2 => Just(Step::Ask(SEMAPHORE, Ask::Take)),
-        2 => (1..3u32).prop_map(|n| Step::Signal(SEMAPHORE, ObjectKind::Semaphore(0), Signal::Post(n))),
-        3 => locks.prop_map(Step::Wait),
-        2 => Just(Step::Signal(CONDITION, ObjectKind::Condition, Signal::WakeOne)),
-        1 => Just(Step::Signal(CONDITION, ObjectKind::Condition, Signal::WakeAll)),
-        2 => (0..9u64).prop_map(|least| Step::Ask(FLAG, Ask::AtLeast(least))),
-        1 => (0..9u64).prop_map(|to| Step::Signal(FLAG, ObjectKind::Flag, Signal::Raise(to))),
-    ];
-    vec((1..6u64, step), 0..120)
-}
-
-/// The only rank of a job, with the same objects.
-struct Oracle(Node);
-
-impl Oracle {
-    fn new(few: &Few) -> Oracle {
-        let config = Config { most_objects: MOST, ..Config::plain(Rank(0), 1, 4) };
-        let mut oracle = Oracle(Node::new(config));
-        for &kind in &few.0 {
-            oracle.0.handle(Input::Arrive(Collective::Make(kind, 1))).unwrap();
-            let outcome = oracle.run().1;
-            assert!(matches!(outcome, Some(Outcome::Made(_))), "{outcome:?}");
-        }
-        oracle
-    }
-
-    /// Carries out what it orders. Returns the threads that have got what they asked for, or have not, and
-    /// how a call has ended.
-    fn run(&mut self) -> (BTreeMap<u64, bool>, Option<Outcome>) {
-        let (mut answers, mut outcome) = (BTreeMap::new(), None);
-        while let Some(order) = self.0.poll_output() {
-            match order {
-                Output::Flushed => self.0.handle(Input::Flushed).unwrap(),
-                Output::Closed { .. } => self.0.handle(Input::Closed { behind: false }).unwrap(),
-                Output::Acquired { who, .. } => drop(answers.insert(who, true)),
-                Output::Refused { who, .. } => drop(answers.insert(who, false)),
-                Output::Done(done) => outcome = Some(done),
-                _ => {}
-            }
-        }
-        (answers, outcome)
-    }
-
-    /// Whether a correct thread may do this now.
-    fn may(&self, who: u64, step: Step) -> bool {
-        match step {
-            Step::Ask(lock, Ask::Lock | Ask::TryLock) => self.0.holder(lock) != Some(who),
-            Step::Ask(object, Ask::Read | Ask::Write) => self.0.holding(object, who).is_none(),
-            Step::GiveBack(lock, ObjectKind::Lock) | Step::Wait(lock) => self.0.holder(lock) == Some(who),
-            Step::GiveBack(object, _) => self.0.holding(object, who).is_some(),
-            Step::Ask(..) | Step::Signal(..) => true,
-        }
-    }
-
-    fn make(&mut self, who: u64, step: Step) -> BTreeMap<u64, bool> {
-        let request = |object, request| Input::Request { object, who, request };
-        let input = match step {
-            Step::Ask(lock, Ask::Lock) => Input::Acquire { lock, who },
-            Step::Ask(lock, Ask::TryLock) => Input::TryAcquire { lock, who },
-            Step::Ask(object, Ask::Read) => request(object, NodeRequest::Read),
-            Step::Ask(object, Ask::Write) => request(object, NodeRequest::Write),
-            Step::Ask(object, Ask::Take) => request(object, NodeRequest::Take),
-            Step::Ask(object, Ask::AtLeast(least)) => request(object, NodeRequest::AtLeast(least)),
-            Step::GiveBack(lock, ObjectKind::Lock) => Input::Release(lock),
-            Step::GiveBack(object, _) => {
-                let signal = self.0.holding(object, who).expect("the thread has it");
-                Input::Signal { object, who, signal }
-            }
-            Step::Signal(object, _, signal) => Input::Signal { object, who, signal },
-            Step::Wait(lock) => Input::Wait { condition: CONDITION, lock, who },
-        };
-        self.0.handle(input).unwrap();
-        self.run().0
-    }
-}
-
-fn rank_of(thread: u64) -> u32 {
-    u32::from(thread.is_multiple_of(2))
-}
-
-/// Threads of two ranks, of which each does its steps here, where the others stand still meanwhile.
-struct Threads {
-    ranks: Vec<HostObjects>,
-    around: Few,
-    /// Those that wait: in which slots, and whether they keep them.
-    waiting: BTreeMap<u64, (u32, bool)>,
-}
-
-impl Threads {
-    /// Makes a step, and returns who has got what it asked for, or has not.
-    fn make(&mut self, thread: u64, step: Step) -> Result<BTreeMap<u64, bool>> {
-        let rank = rank_of(thread);
-        let (objects, around) = (&self.ranks[rank as usize], &self.around);
-        let me = ThreadId::new(rank, thread);
-        let begun = match step {
-            Step::Ask(object, ask) => Some(objects.begin(around, object, ask, me)?),
-            Step::GiveBack(object, kind) => objects.end(around, object, kind, me).map(|()| None)?,
-            Step::Signal(object, kind, signal) => {
-                objects.let_go_on(around, object, kind, signal).map(|()| None)?
-            }
-            Step::Wait(lock) => {
-                let slot = objects.begin_wait(around, CONDITION, lock, me)?;
-                Some(CallStart::Waits { slot, keeps: false })
-            }
-        };
-        let mut answers = BTreeMap::new();
-        match begun {
-            Some(CallStart::Granted) => drop(answers.insert(thread, true)),
-            Some(CallStart::Refused) => drop(answers.insert(thread, false)),
-            Some(CallStart::Waits { slot, keeps }) => drop(self.waiting.insert(thread, (slot, keeps))),
-            None => {}
-        }
-        for (thread, (slot, keeps)) in std::mem::take(&mut self.waiting) {
-            let objects = &self.ranks[rank_of(thread) as usize];
-            if Parking::is_open(&objects.table().slot(slot).gate) {
-                objects.wait_in(&self.around, slot, keeps)?;
-                answers.insert(thread, true);
-            } else {
-                self.waiting.insert(thread, (slot, keeps));
-            }
-        }
-        Ok(answers)
-    }
-}
-
-proptest! {
-    #[test]
-    fn what_ranks_share_grants_what_the_protocol_grants_in_the_same_order(steps in steps()) {
-        let mut oracle = Oracle::new(&few());
-        let mut threads = Threads { ranks: ranks(2, false), around: few(), waiting: BTreeMap::new() };
-        for (at, (thread, step)) in steps.into_iter().enumerate() {
-            if threads.waiting.contains_key(&thread) {
-                continue;
-            }
-            let may = oracle.may(thread, step);
-            let answers = threads.make(thread, step);
-            prop_assert_eq!(answers.is_ok(), may, "step {}: thread {} {:?}: {:?}", at, thread, step, answers);
-            if may {
-                let want = oracle.make(thread, step);
-                prop_assert_eq!(answers.unwrap(), want, "step {}: thread {} {:?}", at, thread, step);
-            }
-            let mut known: Vec<_> = threads.ranks.iter().flat_map(Objects::activities).collect();
-            known.sort_unstable();
-            prop_assert_eq!(known, oracle.0.activities().threads);
-            let used = threads.ranks.iter().filter_map(|r| r.in_use_of(&threads.around, 1..5).unwrap());
-            let used = used.map(|used| (used.object, used.relation)).min();
-            prop_assert_eq!(used, oracle.0.in_use(1..5).map(|used| (used.object, used.relation)));
-            let awaited = threads.ranks.iter().any(|objects| objects.awaited().is_some());
-            prop_assert_eq!(awaited, oracle.0.awaited().is_some());
-        }
-    }
-}
 
 /// As many ranks as there are threads, which map one file.
 fn ranks(count: u32, cores_are_scarce: bool) -> Vec<HostObjects> {

@@ -255,7 +255,7 @@ fn the_system_reaches_what_was_touched(dsm: &mut Dsm) -> Result<()> {
 
 fn main() -> Result<()> {
     let mut dsm = Dsm::init()?;
-    let checks: [(&str, Check); 12] = [
+    let checks: [(&str, Check); 13] = [
         ("partition", partition_shows_what_was_published),
         ("memory", partitions_give_their_memory_back),
         ("elements", elements_have_different_writers),
@@ -268,6 +268,7 @@ fn main() -> Result<()> {
         ("freed memory", handles::lead_nowhere_when_the_memory_is_freed),
         ("arguments", handles::have_the_elements_that_were_asked_for),
         ("objects", objects::end_together_with_their_values),
+        ("own objects", objects::one_rank_makes_and_another_destroys),
     ];
     for (name, check) in checks {
         check(&mut dsm).inspect_err(|_| eprintln!("rank {}: in the check of {name}:", dsm.rank()))?;

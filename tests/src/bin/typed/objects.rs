@@ -1,7 +1,7 @@
 //! Objects of synchronisation come to an end, with their values, and their handles lead nowhere.
 
 use super::handles::refused;
-use scash::{Dsm, Error, Result};
+use scash::{Condvar, Dsm, DsmMutex, Error, Flag, Lock, Result, Semaphore};
 
 /// What is said of an object that was destroyed.
 const GONE: &str = "any more: it was destroyed";
@@ -70,4 +70,63 @@ fn only_what_belongs_together(dsm: &mut Dsm) -> Result<()> {
     refused(dsm.destroy(&flags[..0]), "name at least one");
     dsm.destroy(&mutexes)?;
     dsm.destroy(&flags)
+}
+
+/// One of each kind that one rank makes by itself, where others find them.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Own {
+    lock: Lock,
+    semaphore: Semaphore,
+    condvar: Condvar,
+    flag: Flag,
+    count: u64,
+}
+
+/// Rank 0 makes them, all use them, and the last rank destroys them: their handles lead nowhere.
+pub(crate) fn one_rank_makes_and_another_destroys(dsm: &mut Dsm) -> Result<()> {
+    let shared: DsmMutex<Own> = dsm.mutex(bytemuck::Zeroable::zeroed())?;
+    for round in 1..=3 {
+        if dsm.rank() == 0 {
+            *shared.lock(dsm)? = Own {
+                lock: Lock::make(dsm)?,
+                semaphore: Semaphore::make(dsm, 1)?,
+                condvar: Condvar::make(dsm)?,
+                flag: Flag::make(dsm)?,
+                count: 0,
+            };
+        }
+        dsm.barrier()?;
+        let Own { lock, semaphore, condvar, flag, .. } = *shared.lock(dsm)?;
+        drop(lock.hold(dsm)?);
+        drop(lock.try_hold(dsm)?);
+        condvar.broadcast(dsm)?;
+        semaphore.wait(dsm)?;
+        shared.lock(dsm)?.count += 1;
+        semaphore.post(dsm)?;
+        flag.raise(dsm, round)?;
+        flag.wait(dsm, round)?;
+        dsm.barrier()?;
+        assert_eq!(shared.lock(dsm)?.count, dsm.size() as u64);
+        dsm.barrier()?;
+        if dsm.rank() + 1 == dsm.size() {
+            let held = lock.hold(dsm)?;
+            refused(lock.delete(dsm), "is destroyed by the thread that has it");
+            drop(held);
+            lock.delete(dsm)?;
+            semaphore.delete(dsm)?;
+            condvar.delete(dsm)?;
+            flag.delete(dsm)?;
+            refused(lock.hold(dsm), "there is no lock");
+            refused(lock.try_hold(dsm), "there is no lock");
+            refused(semaphore.wait(dsm), "there is no semaphore");
+            refused(condvar.delete(dsm), "there is no condition");
+            refused(flag.wait(dsm, 0), "there is no flag");
+        }
+        refused(dsm.destroy(&[lock]), "let one rank destroy it");
+    }
+    let locks = dsm.locks(1)?;
+    refused(locks[0].delete(dsm), "let all destroy it");
+    dsm.destroy(&locks)?;
+    dsm.destroy(&[shared])
 }

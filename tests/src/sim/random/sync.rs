@@ -10,6 +10,7 @@
 use super::RandomProgram;
 use super::character::Character;
 use super::destroy::Ends;
+use super::own::Own;
 use crate::sim::program::Op;
 use crate::sim::rng::Rng;
 use scash_proto::Pages;
@@ -26,7 +27,8 @@ pub(super) struct Objects {
     /// The numbers of those that are there, by kind.
     pub(super) there: [Vec<u32>; KINDS],
     /// How many numbers were given.
-    given: u32,
+    pub(super) given: u32,
+    pub(super) own: Own,
     /// What each flag was raised to.
     raised: BTreeMap<u32, u64>,
     /// Events that conditions were for.
@@ -34,7 +36,7 @@ pub(super) struct Objects {
     pub(super) ends: Ends,
 }
 
-const KINDS: usize = 6;
+pub(super) const KINDS: usize = 6;
 
 /// Kinds that critical sections use.
 const GUARDS: usize = 3;
@@ -54,7 +56,7 @@ pub(super) struct Free {
 }
 
 impl Objects {
-    pub(super) fn new(rng: &mut Rng, ends: Ends) -> Self {
+    pub(super) fn new(rng: &mut Rng, seed: u64) -> Self {
         let mut kinds = [
             ObjectKind::Lock,
             ObjectKind::RwLock,
@@ -75,7 +77,8 @@ impl Objects {
             given: 0,
             raised: BTreeMap::new(),
             events: 0,
-            ends,
+            own: Own::new(seed),
+            ends: Ends::new(seed),
         }
     }
 
@@ -100,16 +103,22 @@ impl Objects {
 
     /// Number of objects that critical sections can use.
     pub(super) fn guards(&self) -> u32 {
-        self.there[..GUARDS].iter().map(|numbers| count(numbers)).sum()
+        (0..GUARDS).map(|kind| count(&self.of(kind))).sum()
+    }
+
+    /// The objects of a kind, whoever has made them.
+    fn of(&self, kind: usize) -> Vec<u32> {
+        [&self.there[kind][..], &self.own.there[kind]].concat()
     }
 
     /// One of these objects, and what it is.
     fn guard(&self, mut at: u32) -> (u32, ObjectKind) {
-        for (numbers, &(kind, _)) in self.there.iter().zip(&self.kinds) {
+        for (which, &(kind, _)) in self.kinds.iter().enumerate() {
+            let numbers = self.of(which);
             if let Some(&number) = numbers.get(at as usize) {
                 return (number, kind);
             }
-            at -= count(numbers);
+            at -= count(&numbers);
         }
         unreachable!("guards are counted")
     }
@@ -120,9 +129,8 @@ impl Objects {
     }
 
     pub(super) fn free(&self) -> Free {
-        let of = |kind: usize| self.there[kind].clone();
-        let conditions = if self.there[LOCKS].is_empty() { Vec::new() } else { of(CONDITIONS) };
-        Free { semaphores: of(SEMAPHORES), conditions, flags: of(FLAGS) }
+        let conditions = if self.of(LOCKS).is_empty() { Vec::new() } else { self.of(CONDITIONS) };
+        Free { semaphores: self.of(SEMAPHORES), conditions, flags: self.of(FLAGS) }
     }
 }
 
@@ -271,7 +279,7 @@ impl RandomProgram {
         let condition = if own { free.conditions.pop()? } else { *free.conditions.first()? };
         let event = self.objects.events;
         self.objects.events += 1;
-        let lock = self.rng.pick(&self.objects.there[LOCKS]);
+        let lock = self.rng.pick(&self.objects.of(LOCKS));
         let signal = if own && next == 1 { Signal::WakeOne } else { Signal::WakeAll };
         let mut give =
             vec![Op::Lock(lock), Op::Announce(event), Op::Signal(condition, signal), Op::Unlock(lock)];

@@ -9,7 +9,7 @@ use super::{Failure, Result, World};
 use crate::sim::frame::Frames;
 use crate::sim::program::Program;
 use scash_proto::diff::{Changes, PageBytes};
-use scash_proto::interpreter::{Interpreter, Machine, Step};
+use scash_proto::interpreter::{Answer, Interpreter, Machine, Step};
 use scash_proto::node::{Node, Violation};
 use scash_proto::races::{Change, WriteTraces};
 use scash_proto::wire::Kind;
@@ -314,8 +314,8 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         Ok(())
     }
 
-    fn answer(&mut self, _: u32, who: u64, granted: bool) -> Done<()> {
-        self.world.ranks[self.rank].answers.insert(who, granted);
+    fn answer(&mut self, _: u32, who: u64, answer: Answer) -> Done<()> {
+        self.world.ranks[self.rank].answers.insert(who, answer);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use super::program::{Interval, Program};
 use super::report::{self, Report};
 use super::rng::{Rng, mix};
 use scash_proto::diff::PageBytes;
-use scash_proto::interpreter::Interpreter;
+use scash_proto::interpreter::{Answer, Interpreter};
 use scash_proto::races::Races;
 use scash_proto::wire::Kind;
 use scash_proto::{Config, Node, Output, PAGE_SIZE, Pages, Rank, Sharing};
@@ -65,6 +65,22 @@ enum Progress {
     Idle,
 }
 
+/// What the threads of a program have told each other, beside memory.
+#[derive(Clone, Default)]
+struct Happened {
+    /// Events that have happened.
+    events: BTreeSet<u32>,
+    /// Objects that one rank has made: their numbers, by what the program calls them.
+    names: BTreeMap<u32, u32>,
+}
+
+impl Happened {
+    /// The number of an object.
+    fn number(&self, name: u32) -> u32 {
+        self.names.get(&name).copied().unwrap_or(name)
+    }
+}
+
 /// One rank.
 struct RankState {
     node: Node,
@@ -87,7 +103,7 @@ struct RankState {
     /// when all has landed that was put to these ranks.
     closing_waits_for: Vec<Rank>,
     /// Threads that got what they waited for, or did not.
-    answers: BTreeMap<u64, bool>,
+    answers: BTreeMap<u64, Answer>,
     /// Gets, by page, that have read and not yet stored.
     copying: Vec<u8>,
     /// Whether the driver is among the tasks.
@@ -111,8 +127,7 @@ pub struct World<P> {
     net: Net,
     /// Who claimed which pages.
     claims: BTreeMap<u32, Rank>,
-    /// Events that have happened.
-    events: BTreeSet<u32>,
+    happened: Happened,
     oracle: Vec<u8>,
     tasks: Vec<Task>,
     rng: Rng,
@@ -139,7 +154,7 @@ impl<P: Program> World<P> {
             ranks: Vec::new(),
             net: Net::default(),
             claims: BTreeMap::new(),
-            events: BTreeSet::new(),
+            happened: Happened::default(),
             oracle,
             tasks: Vec::new(),
             rng: Rng::part(setup.seed, 1),

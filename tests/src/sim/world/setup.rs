@@ -53,6 +53,9 @@ pub struct Setup {
     pub sharing: Sharing,
     /// The program has data races. (Without this, to find one is a failure.)
     pub racy: bool,
+    /// The program destroys objects that threads wait for, or waits for objects that were destroyed. (Without
+    /// this, it is a failure that one is told so.)
+    pub untimely: bool,
     /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers
     /// of `scash-comm`. The protocol can do without.
     pub exclusion: bool,
@@ -98,6 +101,7 @@ impl Setup {
             races: false,
             sharing: Sharing::Off,
             racy: false,
+            untimely: false,
             exclusion: true,
             tears: 0,
             burst: 0,

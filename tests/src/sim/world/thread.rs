@@ -6,8 +6,8 @@ use super::{Progress, Result, Task, World, number};
 use crate::sim::program::{Change, Op, Program, Word};
 use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
-use scash_proto::interpreter::{Claim, Step, WordPlace};
-use scash_proto::node::Outcome;
+use scash_proto::interpreter::{Answer, Claim, Step, WordPlace};
+use scash_proto::node::{ObjectKind, Outcome};
 use scash_proto::wire::reduce::{Combine, NumberKind, Reduction};
 use scash_proto::{Access, Input, Output, PAGE_SIZE, Rank, Strided};
 use std::collections::VecDeque;
@@ -35,6 +35,8 @@ enum Then {
     Fence,
     /// This lock or other object.
     Lock(u32),
+    /// The end of an object.
+    End,
     /// That it has its lock again. It looks then whether the event has happened.
     Again,
 }
@@ -164,7 +166,9 @@ impl<P: Program> World<P> {
         match &me.state {
             State::Ready if me.orders.is_empty() => match me.then {
                 Some(Then::Fence) => self.have_landed(rank),
-                Some(Then::Lock(_) | Then::Again) => self.ranks[rank].answers.contains_key(&(thread as u64)),
+                Some(Then::Lock(_) | Then::End | Then::Again) => {
+                    self.ranks[rank].answers.contains_key(&(thread as u64))
+                }
                 None => true,
             },
             State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
@@ -201,7 +205,7 @@ impl<P: Program> World<P> {
             self.thread_order(rank, t, order)?;
             return Ok(Progress::Moved);
         }
-        self.conclude_call(rank, t);
+        self.conclude_call(rank, t)?;
         let thread = &self.ranks[rank].threads[t];
         if let Some(&op) = thread.ops.get(thread.at) {
             self.operate(rank, t, op)?;
@@ -212,20 +216,26 @@ impl<P: Program> World<P> {
     }
 
     /// What a call waited for has come.
-    fn conclude_call(&mut self, rank: usize, t: usize) {
+    fn conclude_call(&mut self, rank: usize, t: usize) -> Result<()> {
         let me = &mut self.ranks[rank];
-        match me.threads[t].then.take() {
-            None | Some(Then::Fence) => {}
-            Some(Then::Lock(lock)) => {
-                if me.answers.remove(&(t as u64)) == Some(false) {
-                    me.threads[t].leave_out(lock);
-                }
+        let Some(then) = me.threads[t].then.take() else { return Ok(()) };
+        match (then, me.answers.remove(&(t as u64))) {
+            (Then::Fence, None) | (Then::Lock(_), Some(Answer::Granted)) => {}
+            (Then::Lock(lock), Some(Answer::Refused)) => me.threads[t].leave_out(lock),
+            (Then::Again, Some(Answer::Granted)) => me.threads[t].at -= 1,
+            (Then::End, Some(Answer::Unmade(None))) => self.report.unmade += 1,
+            // Who comes too late, or destroys too early.
+            (Then::Lock(lock), Some(Answer::Absent(_))) if self.setup.untimely => {
+                self.report.absent += 1;
+                me.threads[t].leave_out(lock);
             }
-            Some(Then::Again) => {
-                me.answers.remove(&(t as u64));
-                me.threads[t].at -= 1;
+            (Then::End, Some(Answer::Absent(_))) if self.setup.untimely => self.report.absent += 1,
+            (Then::End, Some(Answer::Unmade(Some(_)))) if self.setup.untimely => self.report.kept += 1,
+            (then, answer) => {
+                return Err(self.failure(&format!("rank {rank} waits for {then:?}, and hears {answer:?}")));
             }
         }
+        Ok(())
     }
 
     fn come_to_barrier(&mut self, rank: usize, t: usize) -> Result<()> {
@@ -278,35 +288,50 @@ impl<P: Program> World<P> {
                 self.tell(rank, Input::Operate { page, changes })?;
                 return self.take_orders(rank, t);
             }
-            Op::WaitFor { event, .. } if !self.events.contains(&event) => return self.make_call(rank, t, op),
+            Op::WaitFor { event, .. } if !self.happened.events.contains(&event) => {
+                return self.make_call(rank, t, op);
+            }
             Op::Read(_) | Op::Write(..) | Op::Rewrite(_) => {}
             Op::Announce(_) | Op::Until { .. } | Op::WaitFor { .. } => {}
+            Op::MakeOwn(name, kind) => self.make_own(rank, name, kind)?,
             call => return self.make_call(rank, t, call),
         }
-        thread.at += 1;
+        self.ranks[rank].threads[t].at += 1;
         match op {
             Op::Read(span) => self.read(rank, span)?,
             Op::Write(span, salt) => self.write(rank, span, salt),
             Op::Rewrite(span) => self.rewrite(rank, span)?,
-            Op::Announce(event) => drop(self.events.insert(event)),
+            Op::Announce(event) => drop(self.happened.events.insert(event)),
             _ => {}
         }
         Ok(())
     }
 
+    fn make_own(&mut self, rank: usize, name: u32, kind: ObjectKind) -> Result<()> {
+        let made = self.ranks[rank].node.make_own(kind);
+        let number = made.ok_or_else(|| self.failure("there are no more numbers"))?;
+        self.trace(|| format!("rank {rank} has made {kind:?} {name:#x}, which is {number}"));
+        self.happened.names.insert(name, number);
+        Ok(())
+    }
+
     /// Makes the call that an operation is.
     fn make_call(&mut self, rank: usize, t: usize, op: Op) -> Result<()> {
-        let who = t as u64;
+        let (who, number) = (t as u64, |name| self.happened.number(name));
         let (then, input) = match op {
             Op::WriteBack(pages) => (Some(Then::Fence), Input::WriteBack(pages)),
-            Op::Lock(lock) => (Some(Then::Lock(lock)), Input::Acquire { lock, who }),
-            Op::TryLock(lock) => (Some(Then::Lock(lock)), Input::TryAcquire { lock, who }),
+            Op::Lock(lock) => (Some(Then::Lock(lock)), Input::Acquire { lock: number(lock), who }),
+            Op::TryLock(lock) => (Some(Then::Lock(lock)), Input::TryAcquire { lock: number(lock), who }),
+            Op::Unmake(object) => (Some(Then::End), Input::Unmake { object: number(object), who }),
             Op::Request(object, request) => {
-                (Some(Then::Lock(object)), Input::Request { object, who, request })
+                (Some(Then::Lock(object)), Input::Request { object: number(object), who, request })
             }
-            Op::WaitFor { condition, lock, .. } => (Some(Then::Again), Input::Wait { condition, lock, who }),
-            Op::Signal(object, signal) => (None, Input::Signal { object, who, signal }),
-            Op::Unlock(lock) => (None, Input::Release(lock)),
+            Op::WaitFor { condition, lock, .. } => {
+                let (condition, lock) = (number(condition), number(lock));
+                (Some(Then::Again), Input::Wait { condition, lock, who })
+            }
+            Op::Signal(object, signal) => (None, Input::Signal { object: number(object), who, signal }),
+            Op::Unlock(lock) => (None, Input::Release(number(lock))),
             Op::ReadHome(pages) => (None, Input::ReadHome(pages)),
             Op::SetHome(pages, home) => (None, Input::SetHome(pages, home)),
             Op::SetProtocol(page, protocol) => (None, Input::SetProtocol(page, protocol)),

@@ -14,6 +14,11 @@ impl Condition {
         self.queue.push_back(waiter);
     }
 
+    /// The first who waits.
+    pub(super) fn first(&self) -> Option<&Waiter> {
+        self.queue.front()
+    }
+
     /// The first goes on, or all do.
     pub(super) fn signal(&mut self, all: bool, go: &mut Vec<Waiter>) {
         let count = if all { self.queue.len() } else { self.queue.len().min(1) };

@@ -19,6 +19,11 @@ impl Flag {
         }
     }
 
+    /// The first who waits.
+    pub(super) fn first(&self) -> Option<&Waiter> {
+        self.waiting.first().map(|(_, waiter)| waiter)
+    }
+
     /// The number is at least so large.
     pub(super) fn raise(&mut self, to: u64, go: &mut Vec<Waiter>) {
         self.value = self.value.max(to);

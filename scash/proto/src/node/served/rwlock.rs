@@ -42,6 +42,11 @@ impl RwLock {
         Some(())
     }
 
+    /// The first who waits.
+    pub(super) fn first(&self) -> Option<&Waiter> {
+        self.queue.front().map(|(_, waiter)| waiter)
+    }
+
     /// As many from the head of the queue as can have it together.
     fn let_go_on(&mut self, go: &mut Vec<Waiter>) {
         while let Some(&(writes, Waiter { place, .. })) = self.queue.front() {

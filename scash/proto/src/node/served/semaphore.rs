@@ -27,6 +27,11 @@ impl Semaphore {
         self.let_go_on(go);
     }
 
+    /// The first who waits.
+    pub(super) fn first(&self) -> Option<&Waiter> {
+        self.queue.front()
+    }
+
     fn let_go_on(&mut self, go: &mut Vec<Waiter>) {
         while self.count > 0
             && let Some(waiter) = self.queue.pop_front()

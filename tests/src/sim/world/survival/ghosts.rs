@@ -11,7 +11,7 @@ use super::{Cut, Life, Survival};
 use crate::sim::deaths::Mistake;
 use crate::sim::net::Net;
 use crate::sim::program::Program;
-use crate::sim::world::{Failure, RankState, Result, Task, World, number};
+use crate::sim::world::{Failure, Happened, RankState, Result, Task, World, number};
 use scash_ft::Epoch;
 use scash_proto::Rank;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub(super) struct Past {
     ranks: Vec<RankState>,
     net: Net,
     claims: BTreeMap<u32, Rank>,
-    events: BTreeSet<u32>,
+    happened: Happened,
     oracle: Vec<u8>,
     tasks: Vec<Task>,
     begun: BTreeSet<u32>,
@@ -40,7 +40,7 @@ impl Past {
             ranks: Vec::new(),
             net: Net::default(),
             claims: BTreeMap::new(),
-            events: BTreeSet::new(),
+            happened: Happened::default(),
             oracle: Vec::new(),
             tasks: Vec::new(),
             begun: BTreeSet::new(),
@@ -81,7 +81,7 @@ impl<P: Program> World<P> {
                 new.frames.inherit(old.frames);
             }
         }
-        past.events = std::mem::take(&mut self.events);
+        past.happened = std::mem::take(&mut self.happened);
         past.oracle = std::mem::take(&mut self.oracle);
         let alive = past.alive().count() as u64;
         if alive > 0 {
@@ -97,7 +97,7 @@ impl<P: Program> World<P> {
         swap(&mut self.ranks, &mut past.ranks);
         swap(&mut self.net, &mut past.net);
         swap(&mut self.claims, &mut past.claims);
-        swap(&mut self.events, &mut past.events);
+        swap(&mut self.happened, &mut past.happened);
         swap(&mut self.oracle, &mut past.oracle);
         swap(&mut self.tasks, &mut past.tasks);
         swap(&mut self.begun, &mut past.begun);

@@ -19,7 +19,7 @@ mod saver;
 mod saving;
 mod store;
 
-use super::World;
+use super::{Happened, World};
 use crate::sim::deaths::{Deaths, Mistake, Survived};
 use crate::sim::program::Program;
 use crate::sim::rng::{Rng, mix};
@@ -66,7 +66,7 @@ struct Cut {
     /// The interval that the checkpoint ends; of the beginning, the first one.
     interval: u32,
     oracle: Rc<Vec<u8>>,
-    events: BTreeSet<u32>,
+    happened: Happened,
 }
 
 /// What the job does.
@@ -125,7 +125,7 @@ impl Survival {
         // Whoever tries all steps is to see all deaths.
         let mut rng = Rng::part(seed ^ mix(deaths.first_at.unwrap_or(0)), 11);
         let oracle = Rc::new(oracle.to_vec());
-        let beginning = Cut { id: 0, epoch: Epoch(0), interval: 0, oracle, events: BTreeSet::new() };
+        let beginning = Cut { id: 0, epoch: Epoch(0), interval: 0, oracle, happened: Happened::default() };
         let first = deaths.first_at.unwrap_or_else(|| 1 + rng.bits() % (2 * deaths.apart.max(1)));
         let mut this = Survival {
             places: (0..deaths.hosts).map(Some).collect(),

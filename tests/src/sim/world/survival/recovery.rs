@@ -89,7 +89,7 @@ impl<P: Program> World<P> {
             return Err(self.failure(&what));
         }
         self.leave_behind(past);
-        (self.oracle, self.events) = (cut.oracle.to_vec(), cut.events.clone());
+        (self.oracle, self.happened) = (cut.oracle.to_vec(), cut.happened.clone());
         self.begun.retain(|interval| *interval <= cut.interval && base.epoch != Epoch(0));
         for rank in 0..size as usize {
             let me = &mut self.ranks[rank];

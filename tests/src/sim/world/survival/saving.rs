@@ -35,12 +35,12 @@ impl<P: Program> World<P> {
             return Err(self.failure(&format!("rank {rank} is to be saved, and {what}")));
         }
         let (interval, epoch) = (self.ranks[rank].interval, self.saver(rank).mark().epoch);
-        let World { survival, oracle, events, .. } = self;
+        let World { survival, oracle, happened, .. } = self;
         let Some(survival) = survival else { return Ok(()) };
         let staged = survival.staged.get_or_insert_with(|| {
             survival.cuts += 1;
-            let (oracle, events) = (Rc::new(oracle.clone()), events.clone());
-            Cut { id: survival.cuts, epoch, interval, oracle, events }
+            let (oracle, happened) = (Rc::new(oracle.clone()), happened.clone());
+            Cut { id: survival.cuts, epoch, interval, oracle, happened }
         });
         let is_one = (staged.epoch, staged.interval) == (epoch, interval);
         let can = survival.rng.below(1000) >= survival.deaths.left_out;
