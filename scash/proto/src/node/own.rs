@@ -48,7 +48,7 @@ impl OwnNumber {
     fn new(kind: ObjectKind, place: u32, uses: u32) -> OwnNumber {
         let [kind, _] = kind.numbers();
         let kind = u32::try_from(kind).unwrap_or(0);
-        OwnNumber(LEAST_OWN | kind << KIND_SHIFT | uses * OWN_PLACES | place)
+        OwnNumber(LEAST_OWN | kind << KIND_SHIFT | (uses * OWN_PLACES) | place)
     }
 
     /// What the object is; a semaphore's first count is not in the number.

@@ -93,11 +93,11 @@ impl Oracle {
             match order {
                 Output::Flushed => self.node.handle(Input::Flushed).unwrap(),
                 Output::Closed { .. } => self.node.handle(Input::Closed { behind: false }).unwrap(),
-                Output::Acquired { who, .. } => drop(answers.insert(who, Told::Got)),
-                Output::Refused { who, .. } => drop(answers.insert(who, Told::Refused)),
-                Output::Absent { who, .. } => drop(answers.insert(who, Told::Absent)),
+                Output::Acquired { who, .. } => answers.extend([(who, Told::Got)]),
+                Output::Refused { who, .. } => answers.extend([(who, Told::Refused)]),
+                Output::Absent { who, .. } => answers.extend([(who, Told::Absent)]),
                 Output::Unmade { who, user, .. } => {
-                    drop(answers.insert(who, user.map_or(Told::Ended, Told::Kept)));
+                    answers.extend([(who, user.map_or(Told::Ended, Told::Kept))]);
                 }
                 Output::Done(done) => outcome = Some(done),
                 _ => {}
@@ -179,11 +179,11 @@ impl Threads {
         let me = ThreadId::new(rank, thread);
         let number = |object: u32| self.numbers[object as usize];
         let mut answers = BTreeMap::new();
-        let mut wait = |slot, then| drop(self.waiting.insert(thread, (slot, then)));
+        let mut wait = |slot, then| self.waiting.extend([(thread, (slot, then))]);
         match step {
             Step::Ask(object, ask) => match objects.begin(around, number(object), ask, me)? {
-                CallStart::Granted => drop(answers.insert(thread, Told::Got)),
-                CallStart::Refused => drop(answers.insert(thread, Told::Refused)),
+                CallStart::Granted => answers.extend([(thread, Told::Got)]),
+                CallStart::Refused => answers.extend([(thread, Told::Refused)]),
                 CallStart::Waits { slot, keeps } => wait(slot, Then::GoesOn(keeps)),
             },
             Step::GiveBack(object, kind) => objects.end(around, number(object), kind, me)?,
@@ -195,10 +195,8 @@ impl Threads {
             Step::Unmake(object) => {
                 let number = number(object);
                 match objects.begin_end(around, number, few().0[object as usize], me)? {
-                    EndStart::Over(user) => drop(answers.insert(thread, ended(user))),
-                    EndStart::Taken => {
-                        drop(answers.insert(thread, ended(objects.end_owned(around, number)?)))
-                    }
+                    EndStart::Over(user) => answers.extend([(thread, ended(user))]),
+                    EndStart::Taken => answers.extend([(thread, ended(objects.end_owned(around, number)?))]),
                     EndStart::Waits(slot) => wait(slot, Then::Ends(number)),
                 }
             }
