@@ -91,6 +91,57 @@ fn what_is_tracked_for_leases_is_not_tracked_when_they_are_over() {
     assert_eq!((periods - 5..periods).map(faults).sum::<u64>(), 0);
 }
 
+/// A home that writes a page now and then would fault for it: it is not asked to track such a page, however
+/// many renewals were in vain in between.
+#[test]
+fn a_page_that_its_home_writes_now_and_then_is_not_tracked() {
+    let tracked = |written_each: u64| {
+        let mut script = Script::new(2, 8);
+        let area = script.alloc(2, at(0));
+        let flag = script.make(ObjectKind::Flag, 1);
+        script.interval(|interval| {
+            for turn in (1..200).step_by(usize::try_from(written_each).unwrap()) {
+                // All but the last turn of each few write another page than the one that is read.
+                let (other, read) = (area.first, area.first + 1);
+                turns(interval, flag, turn..turn + written_each - 1, other, read);
+                turns(interval, flag, turn + written_each - 1..turn + written_each, read, read);
+            }
+        });
+        run(network(2, 8), script).counters().tracked
+    };
+    assert_eq!([5, 40].map(tracked), [0, 1]);
+}
+
+/// What the records of a home name exactly does not come with a lock unless it was written: rank 1 reads a
+/// page in critical sections in which rank 0, its home, writes another one.
+#[test]
+fn a_page_that_is_tracked_does_not_come_with_a_lock_for_nothing() {
+    let bytes = |exact_after: u64| {
+        let mut script = Script::new(2, 8);
+        let area = script.alloc(2, at(0));
+        let lock = script.make(ObjectKind::Lock, 1);
+        script.interval(|interval| {
+            for turn in 0..400u32 {
+                let [salt, ..] = turn.to_le_bytes();
+                for op in [Op::Lock(lock), Op::Write(word(area.first), salt), Op::Unlock(lock)] {
+                    interval.push(0, op);
+                }
+                for op in [Op::Lock(lock), Op::Read(word(area.first + 1)), Op::Unlock(lock)] {
+                    interval.push(1, op);
+                }
+            }
+        });
+        let setup = Setup { bring: true, renewals: 15, exact_after, ..network(2, 8) };
+        let report = run(setup, script);
+        let traffic = report.periods.last().unwrap().traffic;
+        (traffic.message_bytes + traffic.gets * PAGE_SIZE as u64, report.counters().handed_locks)
+    };
+    let ((all, many), (few, some)) = (bytes(0), bytes(7));
+    assert!(many > 200 && some > 200, "the lock goes to and fro: {many} and {some} times");
+    // With each turn of rank 1 a page, or no page.
+    assert!(all > 100 * PAGE_SIZE as u64 && few < 80 * PAGE_SIZE as u64, "{all} and {few} bytes");
+}
+
 /// Critical sections that mostly read pages, and now and then write one; homes that move, in some programs.
 fn random(setup: &Setup) -> Script {
     let mut rng = Rng::part(setup.seed, 21);

@@ -190,7 +190,7 @@ impl Node {
             Input::WriteBack(pages) => self.write_back(pages),
             Input::ReadHome(pages) => self.read_home(pages),
             Input::PutBack { page, changed } => self.put_back(page, changed),
-            Input::RefreshedInVain { pages, from } => self.refreshed_in_vain(&pages, from),
+            Input::Refreshed { in_vain, changed, from } => self.refreshed(&in_vain, &changed, from),
             Input::Closed { behind } => self.closed(behind)?,
             Input::Acquire { lock, who } => self.acquire(lock, who, true)?,
             Input::TryAcquire { lock, who } => self.acquire(lock, who, false)?,

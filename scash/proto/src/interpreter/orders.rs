@@ -190,9 +190,9 @@ impl Interpreter {
         let together = m.pages_a_get(from).clamp(1, MOST_GOT);
         // Where a get is a copy, it would take a good part of its time to find out.
         let compares = together > 1 && m.node().asks_for_tracking();
-        let mut in_vain = Vec::new();
+        let mut found = Found::default();
         if !brought.is_empty() {
-            pages = merge_brought(m, pages, from, brought, compares, &mut in_vain)?;
+            pages = merge_brought(m, pages, from, brought, compares, &mut found)?;
         }
         for pages in pages.chunks(together) {
             if self.theirs.len() < pages.len() {
@@ -200,11 +200,13 @@ impl Interpreter {
             }
             m.get_pages(from, pages, &mut self.theirs[..pages.len()])?;
             for (&page, theirs) in pages.iter().zip(&self.theirs) {
-                bring_up_to_date(m, page, theirs, compares, &mut in_vain)?;
+                let compares = compares && m.node().counts_in_vain(page, false);
+                bring_up_to_date(m, page, theirs, compares, &mut found)?;
             }
         }
-        if !in_vain.is_empty() {
-            m.node().handle(Input::RefreshedInVain { pages: in_vain, from })?;
+        let Found { in_vain, changed } = found;
+        if !in_vain.is_empty() || !changed.is_empty() {
+            m.node().handle(Input::Refreshed { in_vain, changed, from })?;
         }
         Ok(())
     }
@@ -238,6 +240,13 @@ fn send_sync<M: Machine>(m: &mut M, to: Rank, mut message: SyncMessage) -> Resul
     m.send(to, Kind::Sync, &message.encode())
 }
 
+/// What renewals of copies, as far as they were compared, have found.
+#[derive(Default)]
+struct Found {
+    in_vain: Vec<u32>,
+    changed: Vec<u32>,
+}
+
 /// Merges what has come with a lock, as far as this rank has not seen anything newer. Returns the other
 /// pages.
 fn merge_brought<M: Machine>(
@@ -246,29 +255,35 @@ fn merge_brought<M: Machine>(
     from: Rank,
     brought: &Brought,
     compares: bool,
-    in_vain: &mut Vec<u32>,
+    found: &mut Found,
 ) -> Result<Vec<u32>, M::Error> {
     let mut others = Vec::new();
     for page in pages {
         match brought.page(page).filter(|_| m.node().takes_brought(page, from, &brought.known)) {
-            Some(theirs) => bring_up_to_date(m, page, theirs, compares, in_vain)?,
+            Some(theirs) => {
+                let compares = compares && m.node().counts_in_vain(page, true);
+                bring_up_to_date(m, page, theirs, compares, found)?;
+            }
             None => others.push(page),
         }
     }
     Ok(others)
 }
 
-/// Brings a copy up to what its home has. Where renewals `compare`, those in vain are noted.
+/// Brings a copy up to what its home has. If it `compares`, it notes whether that had changed anything.
 fn bring_up_to_date<M: Machine>(
     m: &mut M,
     page: u32,
     theirs: &PageBytes,
     compares: bool,
-    in_vain: &mut Vec<u32>,
+    found: &mut Found,
 ) -> Result<(), M::Error> {
-    if compares && !would_change(m, page, theirs)? {
-        in_vain.push(page);
-        return Ok(());
+    if compares {
+        if !would_change(m, page, theirs)? {
+            found.in_vain.push(page);
+            return Ok(());
+        }
+        found.changed.push(page);
     }
     take_home_bytes(m, page, theirs)
 }

@@ -58,10 +58,11 @@ impl Node {
         let wrote = records.iter().any(|record| record.rank == self.cfg.rank);
         let named = |page: u32| records.iter().any(|record| record.names(page));
         let is_shared = |page| self.homes.sharers(page).is_some_and(|sharers| sharers.contains(to.0));
+        let is_renewed = |page| named(page) || wrote && !is_shared(page) && !self.is_told_of_as_tracked(page);
         let pages: Vec<u32> = wants
             .iter()
             .flat_map(|run| run.iter())
-            .filter(|&page| self.is_home(page) && (named(page) || wrote && !is_shared(page)))
+            .filter(|&page| self.is_home(page) && is_renewed(page))
             .collect();
         if pages.is_empty() {
             return Brought::default();

@@ -4,9 +4,9 @@
 //! a record of it ends all leases of its pages. Where a renewal is a round trip, and turns out to be in vain,
 //! the rank that has the lease asks the home to track the page:
 //!
-//! 1. **Ask.** The home had changed nothing in a page that was renewed: the rank that renewed it sends
-//!    [`Track`](SyncBody::Track), once an epoch. The next memory barrier waits for its arrival, as for a
-//!    signal's.
+//! 1. **Ask.** The home had changed nothing in a page each time that it was renewed, some times in a row: the
+//!    rank that renewed it sends [`Track`](SyncBody::Track), once an epoch. The next memory barrier waits for
+//!    its arrival, as for a signal's.
 //! 2. **Track.** From then on the home notices its writes of the page, as if somebody subscribed to it. Its
 //!    next record says that it does, and names the page among those that were written, for it may have been
 //!    before.
@@ -32,15 +32,26 @@ impl Node {
         self.cfg.exact_after > 0 && self.sync.objects.any()
     }
 
-    /// Copies were renewed, and their home had changed nothing in them: asks it to name these pages when it
-    /// does.
-    pub(super) fn refreshed_in_vain(&mut self, pages: &[u32], home: Rank) {
+    /// Whether it matters if a renewal of a copy was in vain. One that came with a lock costs a part of a
+    /// round trip, so only some of these count.
+    pub(crate) fn counts_in_vain(&self, page: u32, came_with_lock: bool) -> bool {
+        let counts =
+            |copy: CachedPage| copy.counts_in_vain() && (!came_with_lock || copy.is_fourth_renewal());
+        self.table.cached(page).is_some_and(counts)
+    }
+
+    /// Copies were renewed. Where their home had changed nothing, as often before, asks it to name these
+    /// pages when it does.
+    pub(super) fn refreshed(&mut self, in_vain: &[u32], changed: &[u32], home: Rank) {
         let enough = self.cfg.exact_after;
         if !self.asks_for_tracking() || self.in_memory_barrier() {
             return;
         }
+        for &page in changed {
+            self.table.change_copy(page, CachedPage::renewed_for_good);
+        }
         let mut ask = Vec::new();
-        for &page in pages {
+        for &page in in_vain {
             if self.home(page) != Some(home) {
                 continue;
             }
@@ -100,6 +111,12 @@ impl Node {
         let mut pages = std::mem::take(&mut self.homes.untold);
         pages.sort_unstable();
         as_runs(&pages)
+    }
+
+    /// Whether this home's records say that it tracks a page for leases: of any other rank that knows them, a
+    /// lease of it ends only if a record names it.
+    pub(super) fn is_told_of_as_tracked(&self, page: u32) -> bool {
+        self.homes.asked.contains(&page) && !self.homes.untold.contains(&page)
     }
 
     /// Notes which pages their homes track for leases.

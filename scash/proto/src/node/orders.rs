@@ -149,12 +149,13 @@ pub enum Input {
         /// Whether anything differed.
         changed: bool,
     },
-    /// Of the pages of an [`Output::Refresh`], where a get is a round trip and
-    /// [`Config::exact_after`](super::Config::exact_after) asks for it: in these the home had changed
-    /// nothing.
-    RefreshedInVain {
-        /// Which pages.
-        pages: Vec<u32>,
+    /// What came of the pages of an [`Output::Refresh`], where a get is a round trip and
+    /// [`Config::exact_after`](super::Config::exact_after) asks for it.
+    Refreshed {
+        /// Pages in which the home had changed nothing.
+        in_vain: Vec<u32>,
+        /// Pages in which it had.
+        changed: Vec<u32>,
         /// Their home.
         from: Rank,
     },

@@ -429,16 +429,34 @@ impl CachedPage {
         spares
     }
 
+    /// Whether renewals in vain are counted: not if its home was asked to track the page, or does.
+    pub(crate) fn counts_in_vain(self) -> bool {
+        self.ends_with_any_record() && self.0.field(VAIN_SHIFT, ASKED) != ASKED
+    }
+
+    /// One renewal of four.
+    pub(crate) fn is_fourth_renewal(self) -> bool {
+        self.renewals().is_multiple_of(4)
+    }
+
     /// A renewal was in vain. Returns whether the home is to be asked to track the page, which it is once:
-    /// when so many were.
+    /// when so many were in a row.
     pub(crate) fn renewed_in_vain(&mut self, enough: u64) -> bool {
-        let times = self.0.field(VAIN_SHIFT, ASKED);
-        if !self.ends_with_any_record() || times == ASKED {
+        if !self.counts_in_vain() {
             return false;
         }
+        let times = self.0.field(VAIN_SHIFT, ASKED);
         let asks = times + 1 >= enough;
         self.0.set_field(VAIN_SHIFT, ASKED, if asks { ASKED } else { times + 1 });
         asks
+    }
+
+    /// A renewal brought something: the home writes the page now and then, and a fault for each time would
+    /// cost it more than renewals in vain cost here.
+    pub(crate) fn renewed_for_good(&mut self) {
+        if self.0.field(VAIN_SHIFT, ASKED) != ASKED {
+            self.0.set_field(VAIN_SHIFT, ASKED, 0);
+        }
     }
 
     /// Its frame is given back.
