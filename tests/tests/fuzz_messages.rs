@@ -63,6 +63,9 @@ fn syncs() -> Vec<Vec<u8>> {
         SyncBody::Refused { ticket: 70, before: place },
         SyncBody::Request { ticket: 4, request: Request::AtLeast(u64::MAX), known: known() },
         SyncBody::Queued { ticket: 1 },
+        SyncBody::Unmake { ticket: 1 },
+        SyncBody::Unmade { ticket: 1, user: Some(Rank(300)) },
+        SyncBody::Absent { ticket: 300 },
         SyncBody::Signal { signal: Signal::Raise(1 << 40), records: records() },
     ];
     bodies.into_iter().map(|body| SyncMessage { epoch: 12, object: 3, body }.encode()).collect()

@@ -31,7 +31,12 @@ fn await_turn(turn: u32) -> Op {
 
 /// Runs an interval of three ranks with a page at rank 2, and its semaphores, in one of many orders.
 fn run(seed: u64, untimely: bool, fill: impl Fn(&mut Interval)) -> Report {
-    let mut script = Script::new(3, 4);
+    run_on(1, seed, untimely, fill)
+}
+
+/// The same with so many threads in each rank: those of rank 0 do what ranks 0 and on are to do.
+fn run_on(threads: u32, seed: u64, untimely: bool, fill: impl Fn(&mut Interval)) -> Report {
+    let mut script = Script::new(3 * threads, 4);
     let options = AllocOptions { placement: Placement::Rank(2), protocol: Protocol::Adaptive, block: 1 };
     script.alloc(1, options);
     script.make(SEMAPHORE, TURNS);
@@ -39,7 +44,9 @@ fn run(seed: u64, untimely: bool, fill: impl Fn(&mut Interval)) -> Report {
     let slow = if seed.is_multiple_of(2) { 40 } else { 10 };
     let puts_at_once = seed.is_multiple_of(3);
     let setup = Setup { seed, puts_at_once, slow, slowness: 200, untimely, ..Setup::new(3, 4) };
-    World::new(setup, script.into_program()).run().unwrap_or_else(|failure| panic!("{failure}"))
+    World::new(setup, script.on_threads(threads).into_program())
+        .run()
+        .unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 fn all(seeds: u64, untimely: bool, fill: impl Fn(&mut Interval)) -> Vec<Report> {
@@ -133,27 +140,38 @@ fn a_signal_that_its_object_does_not_live_to_see_is_lost_and_reaches_no_other() 
     assert!(reports.iter().all(|report| report.unmade == u64::from(many) - 1));
 }
 
+/// What comes with a signal that finds no object is known at the manager all the same: it is not sent again.
+#[test]
+fn what_a_signal_brings_is_learnt_although_its_object_is_no_more() {
+    all(200, false, |i| {
+        push(i, 0, &[Op::MakeOwn(OWN, SEMAPHORE), Op::Unmake(OWN), go(2)]);
+        push(i, 1, &[Op::Read(PAGE), go(5), await_turn(3), Op::Read(PAGE)]);
+        // Both signals go to rank 0, the second one for rank 1.
+        push(i, 2, &[await_turn(2), await_turn(5), Op::Write(PAGE, 9)]);
+        push(i, 2, &[Op::Signal(OWN, Signal::Post(1)), go(3)]);
+    });
+}
+
 #[test]
 fn a_program_that_destroys_what_others_wait_for_is_told_and_nobody_waits_for_ever() {
-    let reports = all(400, true, |i| {
-        i.push(0, Op::MakeOwn(OWN, ObjectKind::Lock));
-        push(i, 0, &[go(1), go(2)]);
-        for rank in [1, 2] {
-            i.push(rank, await_turn(rank));
-            for _ in 0..3 {
-                push(i, rank, &[Op::Lock(OWN), Op::Unlock(OWN), Op::TryLock(OWN), Op::Unlock(OWN)]);
+    for threads in [1, 2] {
+        let others = 1..3 * threads;
+        let fill = |i: &mut Interval| {
+            i.push(0, Op::MakeOwn(OWN, ObjectKind::Lock));
+            others.clone().for_each(|other| i.push(0, go(other)));
+            for other in others.clone() {
+                i.push(other, await_turn(other));
+                for _ in 0..3 {
+                    push(i, other, &[Op::Lock(OWN), Op::Unlock(OWN), Op::TryLock(OWN), Op::Unlock(OWN)]);
+                }
+                i.push(other, Op::Unmake(OWN));
             }
-            i.push(rank, Op::Unmake(OWN));
-        }
-        push(i, 0, &[Op::Lock(OWN), Op::Unlock(OWN), Op::Unmake(OWN), Op::Lock(OWN), Op::Unlock(OWN)]);
-    });
-    let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
-    assert!(reports.iter().all(|report| report.unmade <= 1), "an object ends once");
-    assert!(
-        sum(|r| r.unmade) > 300 && sum(|r| r.kept) > 20 && sum(|r| r.absent) > 100,
-        "{} {} {}",
-        sum(|r| r.unmade),
-        sum(|r| r.kept),
-        sum(|r| r.absent)
-    );
+            push(i, 0, &[Op::Lock(OWN), Op::Unlock(OWN), Op::Unmake(OWN), Op::Lock(OWN), Op::Unlock(OWN)]);
+        };
+        let reports: Vec<Report> = (0..400).map(|seed| run_on(threads, seed, true, fill)).collect();
+        let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
+        assert!(reports.iter().all(|report| report.unmade <= 1), "an object ends once");
+        let sums = [sum(|r| r.unmade), sum(|r| r.kept), sum(|r| r.absent)];
+        assert!(sums[0] > 300 && sums[1] > 20 && sums[2] > 100, "{sums:?}");
+    }
 }

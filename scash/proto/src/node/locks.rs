@@ -160,6 +160,15 @@ impl Node {
         Some(who)
     }
 
+    /// A lock is no more that a thread of this rank has destroyed, at that place. Others of this rank that
+    /// asked for it meanwhile have yet to hear so.
+    pub(super) fn end_place(&mut self, lock: u32, ticket: u32) {
+        if let Some(entry) = self.sync.locks.get_mut(&lock) {
+            entry.spots.retain(|spot| spot.ticket != ticket);
+            self.keep_if_used(lock);
+        }
+    }
+
     /// Forgets a lock that one rank has made if nothing of its queue is here any more.
     fn keep_if_used(&mut self, lock: u32) {
         if OwnNumber::of(lock).is_some()

@@ -234,7 +234,7 @@ impl Node {
         let Unmaking { who, .. } = self.sync.unmaking.swap_remove(at);
         match OwnNumber::of(object).and_then(OwnNumber::kind) {
             Some(ObjectKind::Lock) if user.is_some() => self.release(object),
-            Some(ObjectKind::Lock) => drop(self.sync.locks.remove(&object)),
+            Some(ObjectKind::Lock) => self.end_place(object, ticket),
             Some(ObjectKind::RwLock) if user.is_some() => self.signal(object, who, Signal::HasWritten)?,
             Some(ObjectKind::RwLock) => self.sync.served.no_longer_holds(object, who),
             _ => {}

@@ -30,6 +30,20 @@ impl Job {
         self.answers(rank)
     }
 
+    /// What one rank has for another one arrives.
+    fn deliver(&mut self, from: u32, to: u32) {
+        while let Some(order) = self.nodes[from as usize].poll_output() {
+            match order {
+                Output::Closed { .. } => self.give(from, Input::Closed { behind: false }),
+                Output::Sync(Rank(receiver), message) => {
+                    assert_eq!(receiver, to);
+                    self.give(to, Input::Sync(Rank(from), message));
+                }
+                order => self.orders[from as usize].push(order),
+            }
+        }
+    }
+
     fn answers(&mut self, rank: u32) -> Vec<Output> {
         let mut orders = self.orders(rank);
         orders.retain(|order| {
@@ -239,6 +253,41 @@ fn a_thread_that_asks_for_what_is_no_more_is_told_and_waits_for_nothing() {
             assert_eq!((job.nodes[1].awaited(), job.keep()), (None, vec![0; 3]));
         }
     }
+}
+
+#[test]
+fn who_destroys_an_object_waits_for_the_answer() {
+    for kind in KINDS {
+        let mut job = job(3);
+        let object = job.make(0, kind);
+        job.give(2, unmake(2, object));
+        // Of a lock, until it has that; and then until it is no more.
+        let taken = matches!(kind, ObjectKind::Lock | ObjectKind::RwLock);
+        for (from, to) in [(2, 0), (0, 2)].repeat(if taken { 2 } else { 1 }) {
+            assert_eq!(job.nodes[2].awaited(), Some(object), "{kind:?}");
+            job.deliver(from, to);
+        }
+        job.calm();
+        assert_eq!((job.answers(2), job.nodes[2].awaited()), (unmade(2, object, None), None), "{kind:?}");
+    }
+}
+
+/// Two threads of a rank: one destroys a lock, and the other one asks for it, too late.
+#[test]
+fn a_thread_that_asks_behind_another_one_of_its_rank_that_destroys_a_lock_is_told() {
+    let mut job = job(3);
+    let object = job.make(0, ObjectKind::Lock);
+    job.give(2, unmake(2, object));
+    // It has the lock, and asks for its end. Before the answer another thread wants the lock, whose word
+    // comes to the manager behind the end.
+    for (from, to) in [(2, 0), (0, 2), (2, 0)] {
+        job.deliver(from, to);
+    }
+    job.give(2, Input::Acquire { lock: object, who: 99 });
+    job.calm();
+    let told = [unmade(2, object, None), vec![Output::Absent { object, who: 99, missing: object }]].concat();
+    assert_eq!(job.answers(2), told);
+    assert_eq!((job.nodes[2].awaited(), job.keep()), (None, vec![0; 3]));
 }
 
 #[test]
