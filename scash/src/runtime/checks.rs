@@ -24,14 +24,14 @@ pub(super) fn may_come(core: &Core, objects: &dyn Objects, call: Collective) -> 
 /// Checks that there are so many objects of that kind, one after the other, and that now is a time to use
 /// them.
 fn must_all_be(core: &Core, first: u32, count: u32, kind: ObjectKind) -> Result<Range<u32>> {
-    // There is no object of the greatest number.
     if OwnNumber::of(first).is_some() {
         return Err(Error::Argument(format!(
-            "{} {first} was made by one rank, and all are to destroy it: let one rank destroy it (dsm_{}_delete, Dsm::delete)",
+            "{} {first} was made by one rank, and all are to destroy it: let one rank destroy it (dsm_{}_delete, `delete` of the handle)",
             name(kind),
             c_name(kind)
         )));
     }
+    // There is no object of the greatest number.
     let least = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let end = u64::from(first) + u64::from(count);
     let mut at = u64::from(first);

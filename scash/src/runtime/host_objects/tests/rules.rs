@@ -264,25 +264,40 @@ fn ended(user: Option<Rank>) -> Told {
     user.map_or(Told::Ended, |_| Told::Kept(Rank(0)))
 }
 
+/// A thread that does not wait makes its step number `at` here and there: both tell the same, and then know
+/// the same of what threads do.
+fn same(
+    threads: &mut Threads,
+    oracle: &mut Oracle,
+    at: usize,
+    thread: u64,
+    step: Step,
+) -> std::result::Result<(), TestCaseError> {
+    if threads.waiting.contains_key(&thread) {
+        return Ok(());
+    }
+    let may = oracle.may(thread, step);
+    let answers = threads.make(thread, step);
+    prop_assert_eq!(answers.is_ok(), may, "step {}: thread {} {:?}: {:?}", at, thread, step, answers);
+    if may {
+        let want = oracle.make(thread, step);
+        prop_assert_eq!(answers.unwrap(), want, "step {}: thread {} {:?}", at, thread, step);
+    }
+    let mut known: Vec<_> = threads.ranks.iter().flat_map(Objects::activities).collect();
+    known.sort_unstable();
+    prop_assert_eq!(known, oracle.node.activities().threads);
+    let awaited = threads.ranks.iter().any(|objects| objects.awaited().is_some());
+    prop_assert_eq!(awaited, oracle.node.awaited().is_some());
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn what_single_ranks_make_and_destroy_is_the_same_on_words_as_by_the_protocol(steps in steps_and_ends()) {
         let mut oracle = Oracle::with_own(&few());
         let mut threads = Threads::with_own(&oracle);
         for (at, (thread, step)) in steps.into_iter().enumerate() {
-            if threads.waiting.contains_key(&thread) {
-                continue;
-            }
-            let may = oracle.may(thread, step);
-            let answers = threads.make(thread, step);
-            prop_assert_eq!(answers.is_ok(), may, "step {}: thread {} {:?}: {:?}", at, thread, step, answers);
-            if may {
-                let want = oracle.make(thread, step);
-                prop_assert_eq!(answers.unwrap(), want, "step {}: thread {} {:?}", at, thread, step);
-            }
-            let mut known: Vec<_> = threads.ranks.iter().flat_map(Objects::activities).collect();
-            known.sort_unstable();
-            prop_assert_eq!(known, oracle.node.activities().threads);
+            same(&mut threads, &mut oracle, at, thread, step)?;
             threads.make_again(&mut oracle);
         }
         // Each rank finds those of its objects that are no more, and keeps the others.
@@ -301,24 +316,10 @@ proptest! {
         let (around, numbers) = (few(), oracle.numbers.clone());
         let mut threads = Threads { ranks: ranks(2, false), around, numbers, waiting: BTreeMap::new() };
         for (at, (thread, step)) in steps.into_iter().enumerate() {
-            if threads.waiting.contains_key(&thread) {
-                continue;
-            }
-            let may = oracle.may(thread, step);
-            let answers = threads.make(thread, step);
-            prop_assert_eq!(answers.is_ok(), may, "step {}: thread {} {:?}: {:?}", at, thread, step, answers);
-            if may {
-                let want = oracle.make(thread, step);
-                prop_assert_eq!(answers.unwrap(), want, "step {}: thread {} {:?}", at, thread, step);
-            }
-            let mut known: Vec<_> = threads.ranks.iter().flat_map(Objects::activities).collect();
-            known.sort_unstable();
-            prop_assert_eq!(known, oracle.node.activities().threads);
+            same(&mut threads, &mut oracle, at, thread, step)?;
             let used = threads.ranks.iter().filter_map(|r| r.in_use_of(&threads.around, 1..5).unwrap());
             let used = used.map(|used| (used.object, used.relation)).min();
             prop_assert_eq!(used, oracle.node.in_use(1..5).map(|used| (used.object, used.relation)));
-            let awaited = threads.ranks.iter().any(|objects| objects.awaited().is_some());
-            prop_assert_eq!(awaited, oracle.node.awaited().is_some());
         }
     }
 }
