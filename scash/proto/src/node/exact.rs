@@ -48,7 +48,7 @@ impl Node {
             return;
         }
         for &page in changed {
-            self.table.change_copy(page, CachedPage::renewed_for_good);
+            self.table.change_copy(page, CachedPage::renewed_usefully);
         }
         let mut ask = Vec::new();
         for &page in in_vain {

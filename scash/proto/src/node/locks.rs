@@ -111,7 +111,8 @@ impl Node {
     pub(super) fn acquire(&mut self, lock: u32, who: u64, patient: bool) -> Result<(), Violation> {
         self.counters.locks += 1;
         // It may have waited for a condition since it had the lock.
-        if OwnNumber::of(lock).is_some() && !self.is_there_for(lock, who) {
+        if OwnNumber::of(lock).is_some() && self.kind(lock).is_none() {
+            self.tell_absent(lock, who, lock);
             return Ok(());
         }
         match self.lock(lock).spots.front_mut() {
@@ -156,7 +157,7 @@ impl Node {
         let at = spots.iter().position(|s| s.ticket == ticket)?;
         let (State::Waiting(who) | State::Trying(who)) = spots[at].state else { return None };
         spots.remove(at);
-        self.keep_if_used(lock);
+        self.forget_if_unused(lock);
         Some(who)
     }
 
@@ -165,12 +166,12 @@ impl Node {
     pub(super) fn end_place(&mut self, lock: u32, ticket: u32) {
         if let Some(entry) = self.sync.locks.get_mut(&lock) {
             entry.spots.retain(|spot| spot.ticket != ticket);
-            self.keep_if_used(lock);
+            self.forget_if_unused(lock);
         }
     }
 
     /// Forgets a lock that one rank has made if nothing of its queue is here any more.
-    fn keep_if_used(&mut self, lock: u32) {
+    fn forget_if_unused(&mut self, lock: u32) {
         if OwnNumber::of(lock).is_some()
             && self.manager(lock) != self.cfg.rank
             && let Some(entry) = self.sync.locks.get(&lock)
@@ -226,7 +227,7 @@ impl Node {
     /// One of this rank's places has a follower. `None` if there is no such place, or if it has one already.
     fn follow(&mut self, lock: u32, ticket: u32, next: Follower) -> Option<()> {
         if let Some(before) = self.lock(lock).signposts.remove(&ticket) {
-            self.keep_if_used(lock);
+            self.forget_if_unused(lock);
             return self.send_behind(lock, before, next);
         }
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
@@ -285,7 +286,7 @@ impl Node {
         if to.rank == self.cfg.rank {
             return self.entered(lock, to.ticket);
         }
-        self.keep_if_used(lock);
+        self.forget_if_unused(lock);
         self.counters.handed_locks += 1;
         self.close(After::Grant { lock, to, known, wants });
         Some(())

@@ -175,7 +175,7 @@ impl Node {
         self.sync.unmaking.push(Unmaking { object, who, ticket: None });
         match self.kind(object) {
             None => {
-                self.is_absent(object, who, object);
+                self.tell_absent(object, who, object);
                 Ok(())
             }
             Some(ObjectKind::Lock) => self.take_last_place(object, who),
@@ -243,19 +243,11 @@ impl Node {
         Ok(())
     }
 
-    /// A thread waits for an object, `missing`, that is no more; `object` is what its call was for.
-    fn is_absent(&mut self, object: u32, who: u64, missing: u32) {
+    /// Tells a thread that an object which it waits for, `missing`, is no more; `object` is what its call was
+    /// for.
+    pub(super) fn tell_absent(&mut self, object: u32, who: u64, missing: u32) {
         self.sync.unmaking.retain(|u| (u.object, u.who) != (missing, who));
         self.out.push_back(Output::Absent { object, who, missing });
-    }
-
-    /// Whether there is an object for a thread that asks for it again. If it is no more, the thread is told.
-    pub(super) fn is_there_for(&mut self, object: u32, who: u64) -> bool {
-        let there = self.kind(object).is_some();
-        if !there {
-            self.is_absent(object, who, object);
-        }
-        there
     }
 
     /// Manager: a word about an object that this rank has made, or not, and that is no more.
@@ -288,7 +280,7 @@ impl Node {
                 let who = self.no_longer_asks(object, ticket);
                 let (call, who) = who
                     .ok_or(Violation { rank: from, what: "the want of an object that was not asked for" })?;
-                self.is_absent(call, who, object);
+                self.tell_absent(call, who, object);
                 Ok(())
             }
             _ => Err(Violation { rank: from, what: "a word about the end of an object by the wrong rank" }),

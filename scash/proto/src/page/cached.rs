@@ -453,7 +453,7 @@ impl CachedPage {
 
     /// A renewal brought something: the home writes the page now and then, and a fault for each time would
     /// cost it more than renewals in vain cost here.
-    pub(crate) fn renewed_for_good(&mut self) {
+    pub(crate) fn renewed_usefully(&mut self) {
         if self.0.field(VAIN_SHIFT, ASKED) != ASKED {
             self.0.set_field(VAIN_SHIFT, ASKED, 0);
         }

@@ -394,9 +394,12 @@ impl HostObjects {
             let Request::Wakeup(number) = table.slot(slot).request() else { continue };
             let Some(guarded) = self.guard(around, number)? else { continue };
             let is_there = guarded.record.kind.load(Relaxed) == encode(number, ObjectKind::Lock);
-            let ends = if is_there { guarded.ask_again(number, slot) } else { guarded.is_gone_for(slot) };
+            let waits = is_there && !guarded.ask_again(number, slot);
+            if !is_there {
+                guarded.tell_gone(slot);
+            }
             drop(guarded);
-            if ends {
+            if !waits {
                 Parking::open(&table.slot(slot).gate);
             }
         }

@@ -280,10 +280,9 @@ impl Guarded<'_> {
 
     /// A thread that was woken from a condition finds that its lock, which this was, was destroyed: its gate
     /// is to be opened.
-    pub(super) fn is_gone_for(&self, slot: u32) -> bool {
+    pub(super) fn tell_gone(&self, slot: u32) {
         let place = self.table.slot(slot);
         place.note(0, FREE, place.who(), Request::Gone);
-        true
     }
 
     /// Whether anybody of this rank has the object alone.
