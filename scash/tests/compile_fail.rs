@@ -22,7 +22,8 @@ fn library() -> PathBuf {
         other => other,
     };
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "-p", "scash", "--lib", "--profile", profile]);
+    // All packages: with fewer of them cargo would choose fewer features of some, and build them again.
+    cargo.args(["build", "--quiet", "--workspace", "--lib", "--bins", "--examples", "--profile", profile]);
     cargo.arg("--target-dir").arg(directory.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(cargo.status().unwrap().success(), "cargo cannot build the library");
     directory.join("libscash.rlib")

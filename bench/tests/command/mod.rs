@@ -9,7 +9,8 @@ use std::sync::OnceLock;
 pub(crate) const LIMIT: &str = "120";
 
 /// The command `scash`, with the programs that it measures beside it. Cargo builds what has changed, in the
-/// profile and directory of this test.
+/// profile and directory of this test. All packages are selected: with fewer of them cargo would choose fewer
+/// features of some, and build them and all that needs them again.
 pub(crate) fn scash() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -19,17 +20,8 @@ pub(crate) fn scash() -> &'static Path {
             other => other,
         };
         let done = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "-p",
-                "scash-cli",
-                "-p",
-                "scash-apps",
-                "--profile",
-                profile,
-                "--target-dir",
-            ])
+            .args(["build", "--quiet", "--workspace", "--lib", "--bins", "--examples"])
+            .args(["--profile", profile, "--target-dir"])
             .arg(directory.parent().unwrap())
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()

@@ -42,7 +42,8 @@ pub(crate) struct Built {
 }
 
 /// Has cargo build the libraries and the command `scash`, in the profile and directory of this test. Cargo
-/// itself sees to it that several tests can do so at once, and does nothing if nothing has changed.
+/// itself sees to it that several tests can do so at once, and does nothing if nothing has changed. All
+/// packages are selected: with fewer of them cargo would choose fewer features of some, and build them again.
 pub(crate) fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -54,17 +55,8 @@ pub(crate) fn built() -> &'static Built {
             other => other,
         };
         let done = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "-p",
-                "libscash",
-                "-p",
-                "scash-cli",
-                "--message-format",
-                "json-render-diagnostics",
-            ])
-            .args(["--profile", name, "--target-dir"])
+            .args(["build", "--quiet", "--workspace", "--lib", "--bins", "--examples"])
+            .args(["--message-format", "json-render-diagnostics", "--profile", name, "--target-dir"])
             .arg(profile.parent().unwrap())
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .stderr(Stdio::inherit())
