@@ -44,6 +44,7 @@ mod served;
 mod shared_frames;
 mod synchronisation;
 mod watch;
+mod write_runs;
 
 use crate::heap::Heap;
 use crate::page::{Access, MAX_RANKS, PageTable};

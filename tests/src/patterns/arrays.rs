@@ -2,6 +2,7 @@
 
 use super::{REGION, array, part, read, write};
 use crate::sim::program::Script;
+use scash_proto::PAGE_SIZE;
 
 /// Three products of two matrices of 128×128 numbers of 8 bytes: each rank has rows of the product, and reads
 /// all of the second factor.
@@ -75,6 +76,35 @@ pub(super) fn radix(ranks: u32) -> Script {
                     let start = bytes / digits * digit;
                     let run = part(bytes / digits, rank, ranks);
                     write(i, rank, to, start + run.start..start + run.end, pass + 1);
+                }
+            }
+        });
+    }
+    script
+}
+
+/// The passes of a radix sort of 768 KiB of keys, without counts: each rank writes behind 16 places in turn,
+/// a page at a time.
+pub(super) fn scatter(ranks: u32) -> Script {
+    let (bytes, digits) = (768 << 10, 16);
+    let mut script = Script::new(ranks, REGION);
+    let keys = [array(&mut script, bytes), array(&mut script, bytes)];
+    script.interval(|i| {
+        for rank in 0..ranks {
+            keys.into_iter().for_each(|keys| write(i, rank, keys, part(bytes, rank, ranks), 0));
+        }
+    });
+    for pass in 0..6u32 {
+        let (from, to) = (keys[pass as usize % 2], keys[1 - pass as usize % 2]);
+        script.interval(|i| {
+            for rank in 0..ranks {
+                read(i, rank, from, part(bytes, rank, ranks));
+                let run = part(bytes / digits, rank, ranks);
+                for start in run.clone().step_by(PAGE_SIZE) {
+                    for digit in (0..digits).map(|digit| digit * (bytes / digits)) {
+                        let end = run.end.min(start + PAGE_SIZE);
+                        write(i, rank, to, digit + start..digit + end, pass + 1);
+                    }
                 }
             }
         });

@@ -23,12 +23,13 @@ pub struct Pattern {
 }
 
 /// All programs, first those that have memory barriers only.
-pub const ALL: [Pattern; 14] = [
+pub const ALL: [Pattern; 15] = [
     Pattern { name: "laplace", script: |ranks| replay(&Laplace::square(126, 20, ranks), ranks) },
     Pattern { name: "lu", script: |ranks| replay(&Lu::new(256, 32, ranks), ranks) },
     Pattern { name: "matmul", script: arrays::matmul },
     Pattern { name: "fft", script: arrays::fft },
     Pattern { name: "radix", script: arrays::radix },
+    Pattern { name: "scatter", script: arrays::scatter },
     Pattern { name: "kmeans", script: arrays::kmeans },
     Pattern { name: "false-sharing", script: turns::false_sharing },
     Pattern { name: "migratory", script: turns::migratory },

@@ -3,6 +3,7 @@
 
 use super::migrate::Migration;
 use super::watch::Watched;
+use super::write_runs::WriteRuns;
 use super::{Collective, Config, MOST_AHEAD, Node, Protocol};
 use crate::copyset::CopyMode;
 use crate::page::{CachedPage, Look};
@@ -121,7 +122,8 @@ impl FaultStream {
 pub(super) struct FaultStreams {
     table: [FaultStream; 16],
     first: u32,
-    most: u32,
+    /// The most pages that are worked on together.
+    pub(super) most: u32,
 }
 
 impl FaultStreams {
@@ -153,10 +155,11 @@ impl FaultStreams {
         if long > 0 { doubled.min(long) } else { doubled }
     }
 
-    /// Notes what was fetched after all.
-    pub(super) fn fetched(&mut self, allocation: u64, pages: Pages) {
+    /// Notes what was fetched after all. More than was `wanted` was fetched for other reasons, and says
+    /// nothing of how long runs are.
+    pub(super) fn fetched(&mut self, allocation: u64, pages: Pages, wanted: u32) {
         let s = &mut self.table[(allocation % 16) as usize];
-        s.run = s.run.saturating_add(pages.count);
+        s.run = s.run.saturating_add(pages.count.min(wanted));
         s.next = pages.end();
     }
 
@@ -210,6 +213,8 @@ pub(super) struct Learning {
     pub(super) streams: FaultStreams,
     /// Runs of pages that are made writable one after the other, with their twins.
     pub(super) writes: FaultStreams,
+    /// How long such runs are where many of them grow at the same time.
+    pub(super) runs: WriteRuns,
     wheel: Wheel,
     /// Home pages whose writes are noticed without faults.
     pub(super) watched: Vec<Watched>,
@@ -223,6 +228,7 @@ impl Learning {
         Learning {
             streams: FaultStreams::of_fetches(cfg),
             writes: FaultStreams::of_writes(cfg),
+            runs: WriteRuns::default(),
             wheel: Wheel::default(),
             watched: Vec::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
@@ -234,6 +240,7 @@ impl Learning {
     pub(super) fn reborn(&mut self, cfg: &Config) {
         self.streams = FaultStreams::of_fetches(cfg);
         self.writes = FaultStreams::of_writes(cfg);
+        self.runs = WriteRuns::default();
         self.wheel = Wheel::default();
         self.watched.clear();
         self.migration.reborn();
@@ -312,7 +319,7 @@ mod tests {
         let mut s = FaultStreams::new(1, 64);
         let mut fetch = |page: u32, limit: u32| {
             let n = s.window(3, page, 0).min(limit);
-            s.fetched(3, Pages { first: page, count: n });
+            s.fetched(3, Pages { first: page, count: n }, n);
             n
         };
         let mut got = vec![];
@@ -334,7 +341,7 @@ mod tests {
             let mut page = first;
             while page < first + pages {
                 let n = s.window(3, page, 0);
-                s.fetched(3, Pages { first: page, count: n });
+                s.fetched(3, Pages { first: page, count: n }, n);
                 got.push(n);
                 page += n;
             }
@@ -348,6 +355,16 @@ mod tests {
         assert_eq!(walk(600, 128), [16, 16, 32, 32, 32]);
     }
 
+    #[test]
+    fn pages_that_come_for_other_reasons_say_nothing_of_runs() {
+        let mut s = FaultStreams::new(1, 32);
+        for first in [0, 100, 200] {
+            assert_eq!(s.window(3, first, 0), 1);
+            s.fetched(3, Pages { first, count: 9 }, 1);
+        }
+        assert_eq!(s.window(3, 209, 0), 1, "and yet the run goes on behind them");
+    }
+
     /// Fetches what a walk over `runs` asks for; returns the runs and the pages of each fetch.
     fn walk(s: &mut FaultStreams, runs: impl Iterator<Item = Pages>) -> Vec<(u32, u32)> {
         let mut here = std::collections::BTreeSet::new();
@@ -357,7 +374,7 @@ mod tests {
                 continue;
             }
             let run = Pages { first: page, count: s.window(3, page, 0) };
-            s.fetched(3, run);
+            s.fetched(3, run, run.count);
             let strided = s.strided(3, run);
             s.strided_fetched(3, strided);
             here.extend(strided.iter());
@@ -402,7 +419,7 @@ mod tests {
         let mut s = FaultStreams::new(1, 32);
         for (interval, page) in (0..20).zip((100..).step_by(10)) {
             let run = Pages { first: page, count: s.window(3, page, interval) };
-            s.fetched(3, run);
+            s.fetched(3, run, run.count);
             assert_eq!(s.strided(3, run), run.into());
         }
     }

@@ -229,10 +229,11 @@ impl Node {
         }
         let Some(mut copy) = self.table.cached(page) else { return };
         self.counters.predicted += u64::from(changed && (copy.is_ahead() || copy.is_predicted()));
-        let reported = copy.is_reported();
-        copy.compared(changed || reported, self.predicts_writes(page));
+        let written = changed || copy.is_reported();
+        copy.compared(written, self.predicts_writes(page));
         self.table.put(page, copy);
-        if let Some(home) = self.home(page).filter(|_| changed || reported) {
+        if let Some(home) = self.home(page).filter(|_| written) {
+            self.wrote(page);
             self.counters.diffs += 1;
             self.meetings.now.away = true;
             self.meetings.now.sent(home, 1);

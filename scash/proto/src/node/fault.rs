@@ -33,7 +33,7 @@ impl Node {
             Some(home) if home == self.cfg.rank => self.home_fault(page, id, range, block),
             Some(_) if word.access() == Access::Read => self.write_cached(page, id, range),
             Some(_) if self.table.cached(page).is_some_and(|page| page.is_hidden()) => self.show(page),
-            Some(home) => self.fetch(page, home, id, range, block),
+            Some(home) => self.fetch(page, home, id, range, block, want),
             None if self.sync.objects.any() => self.ask_for_home(page, range, block, want),
             None if want == Access::Write => self.claim(page, range, block, false),
             None => self.read_unclaimed(page),
@@ -59,7 +59,7 @@ impl Node {
         } else {
             let unused = |home: HomePage| home.access() == Access::None && !home.is_tracked();
             let alike = |node: &Node, p| node.home_page(p).is_some_and(unused);
-            let pages = self.window(page, id, range, block, alike);
+            let pages = self.window(page, 1, id, range, block, alike);
             for p in pages.iter() {
                 if let Some(mut home) = self.home_page(p) {
                     home.open();
@@ -181,16 +181,24 @@ impl Node {
         self.out.push_back(Output::MapZero(Pages::one(page), Access::Read));
     }
 
-    /// A cached page becomes writable: with a twin, so that what was written can be told apart. Where pages
-    /// are written one after the other, those that follow become writable with it: a twin that was made for
-    /// nothing costs less than a fault.
+    /// A cached page becomes writable: with a twin, so that what was written can be told apart. Those that
+    /// follow become writable with it, where pages are written one after the other or runs of them are known
+    /// ([`super::write_runs`]): a twin that was made for nothing costs less than a fault. For the sake of
+    /// runs, not those that are kept up to date and were not written the last time: what their home brings
+    /// would look like a write.
     fn write_cached(&mut self, page: u32, id: u64, range: Pages) {
-        let ahead = if self.cfg.predict { self.learning.writes.window(id, page, self.interval) } else { 1 };
+        let in_order =
+            if self.cfg.predict { self.learning.writes.window(id, page, self.interval) } else { 1 };
+        let ahead = in_order.max(self.worth_opening(page, id, range));
         let end = page.saturating_add(ahead).min(range.end());
-        let readable = |copy: CachedPage| copy.access() == Access::Read;
-        let alike = |node: &Node, p| node.table.cached(p).is_some_and(readable);
+        let opens = |p: u32, copy: CachedPage| {
+            let is_written = p - page < in_order || !copy.is_shared() || copy.has_changed();
+            copy.access() == Access::Read && is_written
+        };
+        let alike = |node: &Node, p| node.table.cached(p).is_some_and(|copy| opens(p, copy));
         let end = (page + 1..end).find(|&p| !alike(self, p)).unwrap_or(end);
         let pages = Pages { first: page, count: end - page };
+        self.opened_ahead(id, pages.count.saturating_sub(in_order));
         for p in pages.iter() {
             if !self.table.get(p).has_twin() {
                 self.make_twin(p);
@@ -200,7 +208,7 @@ impl Node {
             self.list(p, List::Open);
             self.hold(p, true);
         }
-        self.learning.writes.fetched(id, pages);
+        self.learning.writes.fetched(id, pages, in_order);
         self.out.push_back(Output::Protect(pages, Access::Write));
     }
 
@@ -217,7 +225,7 @@ impl Node {
         self.out.push_back(Output::Map(Pages::one(page), Access::Read));
     }
 
-    fn fetch(&mut self, page: u32, home: Rank, id: u64, range: Pages, block: u32) {
+    fn fetch(&mut self, page: u32, home: Rank, id: u64, range: Pages, block: u32, want: Access) {
         if !self.may_fetch() {
             self.out.push_back(Output::Wait(page));
             return;
@@ -229,7 +237,8 @@ impl Node {
             free && node.cached_page(p, home).is_some_and(|copy| !copy.is_hidden())
                 && node.home(p) == Some(home)
         };
-        let run = self.window(page, id, range, block, alike);
+        let least = if want == Access::Write { self.worth_opening(page, id, range) } else { 1 };
+        let run = self.window(page, least, id, range, block, alike);
         let pages = if block > 1 { run.into() } else { self.strides(run, id, range, alike) };
         self.make_room(pages.count());
         for p in pages.iter() {
@@ -259,17 +268,19 @@ impl Node {
     }
 
     /// The run of pages around `page` to be worked on together: its block, or as many following pages as
-    /// faults have shown to be worth it.
+    /// faults have shown to be worth it; not fewer than `least`, if there are so many.
     fn window(
         &mut self,
         page: u32,
+        least: u32,
         id: u64,
         range: Pages,
         block: u32,
         alike: impl Fn(&Node, u32) -> bool,
     ) -> Pages {
         let whole = block_of(page, range, block);
-        let ahead = self.learning.streams.window(id, page, self.interval);
+        let in_order = self.learning.streams.window(id, page, self.interval);
+        let ahead = in_order.max(least.min(self.learning.streams.most));
         let end = whole.end().max(page.saturating_add(ahead)).min(range.end());
         let mut first = page;
         while first > whole.first && alike(self, first - 1) {
@@ -277,7 +288,7 @@ impl Node {
         }
         let last = (page + 1..end).find(|&p| !alike(self, p)).unwrap_or(end);
         let pages = Pages { first, count: last - first };
-        self.learning.streams.fetched(id, pages);
+        self.learning.streams.fetched(id, pages, in_order.max(block));
         pages
     }
 

@@ -225,6 +225,11 @@ impl CachedPage {
         self.0.has(flag::PREDICTED)
     }
 
+    /// Whether it had changed when a barrier compared it the last time.
+    pub(crate) fn has_changed(self) -> bool {
+        self.0.has(flag::CHANGED)
+    }
+
     /// How many intervals ago it was last fetched (mod 128).
     pub(crate) fn last_fetched(self, interval: u32) -> Option<u64> {
         let then = self.0.field(FETCHED_SHIFT, FETCHED);

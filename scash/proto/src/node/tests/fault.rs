@@ -115,3 +115,54 @@ fn a_page_that_this_rank_claimed_while_it_asked_whose_the_page_is_stays_its_own(
     job.give(0, Input::Claimed { page: 0, home: None });
     assert_eq!((job.nodes[0].home(0), job.nodes[0].access(0)), (Some(Rank(0)), Access::Write));
 }
+
+/// Ten runs of pages grow side by side, one page of each in turn, up to this length.
+fn write_runs(job: &mut Job, length: u32) {
+    for place in 0..length {
+        (0..10).for_each(|run| job.write(0, 3 * run + place));
+    }
+    job.barrier();
+}
+
+#[test]
+fn runs_that_grow_side_by_side_open_as_wholes_once_it_is_known_how_long_they_are() {
+    let mut job = Job::with(2, 30, at(1, Protocol::Adaptive));
+    write_runs(&mut job, 2);
+    let both = Pages { first: 3, count: 2 };
+    assert_eq!(job.fault(0, 3, Access::Write), [Output::Get { from: Rank(1), pages: both.into() }]);
+    job.give(0, Input::Fetched(both.into()));
+    let opened = [Output::Twin(3), Output::Twin(4), Output::Protect(both, Access::Write)];
+    assert_eq!(job.fault(0, 3, Access::Write), opened);
+}
+
+#[test]
+fn a_page_for_reading_brings_no_others_however_long_runs_of_writes_are() {
+    let mut job = Job::with(2, 30, at(1, Protocol::Adaptive));
+    write_runs(&mut job, 2);
+    let get = Output::Get { from: Rank(1), pages: one(3).into() };
+    assert_eq!(job.fault(0, 3, Access::Read), [get]);
+}
+
+#[test]
+fn what_was_opened_with_other_pages_and_not_written_does_not_count() {
+    let all = Pages { first: 0, count: 32 };
+    let mut job = Job::with(2, all.count, at(1, Protocol::Adaptive));
+    let mut worth = |length| {
+        write_runs(&mut job, length);
+        // No copy is used so often that it is kept, and predicted to be written.
+        (0..8).for_each(|_| drop(job.barrier()));
+        job.nodes[0].worth_opening(0, 0, all)
+    };
+    assert_eq!(worth(2), 2);
+    assert_eq!(worth(1), 2, "half of all runs had two pages");
+    assert_eq!(worth(1), 1);
+}
+
+#[test]
+fn nothing_is_opened_with_other_pages_in_a_job_that_has_locks() {
+    let mut job = Job::with(2, 30, at(1, Protocol::Adaptive));
+    write_runs(&mut job, 2);
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    let get = Output::Get { from: Rank(1), pages: one(3).into() };
+    assert_eq!(job.fault(0, 3, Access::Write), [get]);
+}
