@@ -8,8 +8,10 @@ use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
     Ended, Hosts, HostsJob, Orphan, children, run, run_beside, wait_for_status, wait_for_status_on,
+    wait_until_all_are_gone,
 };
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 /// Two hosts of two ranks each.
@@ -165,6 +167,36 @@ fn what_ranks_have_printed_is_neither_lost_nor_said_twice_if_launchers_had_the_t
     let ended = orphan.ends(TWO_NAMES);
     assert_eq!(ended.status, 0, "{ended}");
     assert_eq!(sorted(&ended.out), sorted(&expected.out), "{ended}");
+}
+
+#[test]
+fn whoever_goes_on_with_a_job_while_its_launcher_is_dying_waits_until_that_is_gone() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let (rsh, asked) = (hosts.file("slow"), hosts.file("asked"));
+    let script = format!("#!/bin/sh\n{} \"$@\"\ntouch {}\n", hosts.file("rsh").display(), asked.display());
+    std::fs::write(&rsh, script).unwrap();
+    std::fs::set_permissions(&rsh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut resuming = None;
+    let orphan = Orphan::of(&hosts, replicas(hosts.job(TWO)).until(until()), |front| {
+        wait_for_status(front, WHOLE);
+        let mut command = std::process::Command::new(built("scash"));
+        command.args(["resume", &front.to_string(), "--host", TWO_NAMES, "--rsh"]).arg(&rsh);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        resuming = Some(command.spawn().unwrap());
+        // The launcher is there when the agent is asked first, and for a while after.
+        while !asked.exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    });
+    let resuming = resuming.unwrap();
+    wait_for_status(i32::try_from(resuming.id()).unwrap(), WHOLE);
+    hosts.let_end();
+    let output = resuming.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let goes_on = format!("the launcher of job {}", orphan.job);
+    assert!(output.status.success() && said.contains(&goes_on), "{output:?}");
+    wait_until_all_are_gone(&hosts);
 }
 
 #[test]
