@@ -12,7 +12,7 @@ use scash_tests::cluster::{
 };
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Two hosts of two ranks each.
 const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
@@ -184,7 +184,9 @@ fn whoever_goes_on_with_a_job_while_its_launcher_is_dying_waits_until_that_is_go
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         resuming = Some(command.spawn().unwrap());
         // The launcher is there when the agent is asked first, and for a while after.
+        let started = Instant::now();
         while !asked.exists() {
+            assert!(started.elapsed() < Duration::from_secs(60), "nobody asks the agent");
             std::thread::sleep(Duration::from_millis(10));
         }
         std::thread::sleep(Duration::from_millis(500));

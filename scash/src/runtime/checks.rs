@@ -26,7 +26,8 @@ pub(super) fn may_come(core: &Core, objects: &dyn Objects, call: Collective) -> 
 fn must_all_be(core: &Core, first: u32, count: u32, kind: ObjectKind) -> Result<Range<u32>> {
     if OwnNumber::of(first).is_some() {
         return Err(Error::Argument(format!(
-            "{} {first} was made by one rank, and all are to destroy it: let one rank destroy it (dsm_{}_delete, `delete` of the handle)",
+            "{} {first} was made by one rank, and all are to destroy it: let one rank destroy it (dsm_{}_delete, \
+             `delete` of the handle)",
             name(kind),
             c_name(kind)
         )));

@@ -131,7 +131,10 @@ impl Node {
 
     /// A barrier has found that this rank has written a copy.
     pub(super) fn wrote(&mut self, page: u32) {
-        let Some(a) = self.heap.find(page).filter(|_| self.opens_runs()) else { return };
+        if !self.opens_runs() {
+            return;
+        }
+        let Some(a) = self.heap.find(page) else { return };
         let (id, range) = (a.id, Pages { first: a.first, count: a.pages });
         let behind = self.behind(page, range, |copy| !copy.is_ahead() || copy.has_changed());
         self.learning.runs.wrote(id, behind, self.interval);
