@@ -28,6 +28,7 @@ fn setup(provider: &str, ranks: u32) -> Setup {
         fetch_most: 32,
         migrate_after: MIGRATE_AFTER,
         renewals: if direct { 15 } else { 3 },
+        bring: !direct,
         watch_from: 64,
         ..Setup::new(ranks, REGION)
     }

@@ -56,6 +56,31 @@ pub(super) fn counter(ranks: u32) -> Script {
     script
 }
 
+/// Each rank adds to 64 numbers, each behind a lock of its own, and begins with its own part of them. Three
+/// times, with a memory barrier in between. A page has 16 numbers.
+pub(super) fn walk(ranks: u32) -> Script {
+    const NUMBERS: u32 = 64;
+    const WIDTH: usize = PAGE_SIZE / 16;
+    let mut script = Script::new(ranks, REGION);
+    let numbers = array(&mut script, NUMBERS as usize * WIDTH);
+    let first = script.make(ObjectKind::Lock, NUMBERS);
+    for turn in 0..3 {
+        script.interval(|i| {
+            for rank in 0..ranks {
+                let own = rank * NUMBERS / ranks;
+                for number in (own..NUMBERS).chain(0..own) {
+                    let bytes = number as usize * WIDTH..number as usize * WIDTH + 8;
+                    i.push(rank, Op::Lock(first + number));
+                    read(i, rank, numbers, bytes.clone());
+                    write(i, rank, numbers, bytes, turn * ranks + rank);
+                    i.push(rank, Op::Unlock(first + number));
+                }
+            }
+        });
+    }
+    script
+}
+
 /// Two pages go round with their lock: each rank reads and writes them 12 times.
 pub(super) fn migratory(ranks: u32) -> Script {
     let mut script = Script::new(ranks, REGION);

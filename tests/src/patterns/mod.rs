@@ -23,7 +23,7 @@ pub struct Pattern {
 }
 
 /// All programs, first those that have memory barriers only.
-pub const ALL: [Pattern; 15] = [
+pub const ALL: [Pattern; 16] = [
     Pattern { name: "laplace", script: |ranks| replay(&Laplace::square(126, 20, ranks), ranks) },
     Pattern { name: "lu", script: |ranks| replay(&Lu::new(256, 32, ranks), ranks) },
     Pattern { name: "matmul", script: arrays::matmul },
@@ -37,6 +37,7 @@ pub const ALL: [Pattern; 15] = [
     Pattern { name: "changing-producer", script: turns::changing_producer },
     Pattern { name: "sor-locks", script: locks::sor },
     Pattern { name: "counter-lock", script: locks::counter },
+    Pattern { name: "walk-locks", script: locks::walk },
     Pattern { name: "migratory-lock", script: locks::migratory },
     Pattern { name: "producer-flag", script: locks::producer },
 ];

@@ -1,7 +1,7 @@
 //! Lazy release consistency between two memory barriers.
 //!
-//! A rank's time is cut into **intervals** where a lock leaves it for another rank, or where it does a signal
-//! that lets others go on. At the end of an interval its changes of cached pages are put into their homes'
+//! A rank's time is cut into **intervals** where a lock leaves it for another rank (unless one has ended
+//! since the lock was given back), or where it does a signal that lets others go on. At the end of an interval its changes of cached pages are put into their homes'
 //! frames, and a **record** (write notice) says which pages it wrote. A lock comes with all records that
 //! happened before and that the new holder does not know: it takes the copies that they name out of view, and
 //! fetches them again when they are touched.
@@ -32,10 +32,11 @@
 //! may have to hand a lock on while it waits.
 
 use super::history::{History, as_runs};
+use super::locks::LeavingLock;
 use super::{Node, Output, Violation, runs};
+use crate::Rank;
 use crate::page::{Access, HomePage, List, Page};
 use crate::wire::sync::{self, Brought, KnownIntervals, QueuePlace, Record};
-use crate::{Pages, Rank};
 use std::collections::{BTreeSet, VecDeque};
 
 /// What follows the end of an interval.
@@ -53,16 +54,9 @@ pub(super) enum After {
         ticket: u32,
     },
     /// A lock leaves.
-    Grant {
-        /// Which lock.
-        lock: u32,
-        /// To where.
-        to: QueuePlace,
-        /// What is known there.
-        known: KnownIntervals,
-        /// Copies that are renewed there.
-        wants: Vec<Pages>,
-    },
+    Grant(LeavingLock),
+    /// A lock leaves, for which no interval ends.
+    GrantOnly(LeavingLock),
     /// Others go on.
     Signal {
         /// Which object.
@@ -93,6 +87,8 @@ pub(super) struct Intervals {
     pub(super) brought: Option<(Rank, Brought)>,
     /// What follows each [`Output::Closed`] that is not answered.
     closes: VecDeque<After>,
+    /// Intervals that have begun to end, since the job began.
+    ends_begun: u64,
     /// The rank to whose frames puts may be on their way that a record tells of. Only that rank may hear of
     /// it: the message that tells it comes behind the puts.
     behind: Option<Rank>,
@@ -111,6 +107,17 @@ impl Intervals {
         self.closes.is_empty() && self.entering.is_empty() && self.fetches == 0 && (nothing || !recorded)
     }
 
+    /// How many intervals have begun to end. What was written before one began to end is in a record as soon
+    /// as no interval [is ending](Self::is_any_ending).
+    pub(super) fn ends_begun(&self) -> u64 {
+        self.ends_begun
+    }
+
+    /// Whether an interval has begun to end, and has not ended.
+    pub(super) fn is_any_ending(&self) -> bool {
+        !self.closes.is_empty()
+    }
+
     /// Whether what was written in a page is at home, and in no record yet.
     pub(super) fn has_put(&self, page: u32) -> bool {
         self.written.contains(&page)
@@ -120,6 +127,7 @@ impl Intervals {
 impl Node {
     /// Ends an interval: orders that what was written goes home.
     pub(super) fn close(&mut self, after: After) {
+        self.sync.intervals.ends_begun += 1;
         for run in &self.learning.watched {
             self.out.push_back(Output::Scan(run.pages));
         }
@@ -148,7 +156,7 @@ impl Node {
     /// put into its frames need not be waited for: it has that when it hears of it.
     fn hears_next(&self, after: &After) -> Option<Rank> {
         let to = match *after {
-            Grant { to, .. } => to.rank,
+            Grant(ref leaving) | GrantOnly(ref leaving) => leaving.to.rank,
             Signal { object, .. } => self.manager(object),
             Barrier | Left | Enter { .. } | Served { .. } => return None,
         };
@@ -247,10 +255,11 @@ impl Node {
                 self.record();
                 self.apply_and_enter(object, ticket);
             }
-            Grant { lock, to, known, wants } => {
+            Grant(leaving) => {
                 self.record();
-                self.send_grant(lock, to, &known, &wants);
+                self.send_grant(leaving);
             }
+            GrantOnly(leaving) => self.send_grant(leaving),
             Signal { object, signal } => {
                 self.record();
                 self.send_signal(object, signal)?;
@@ -456,4 +465,4 @@ impl Node {
     }
 }
 
-use After::{Barrier, Enter, Grant, Left, Served, Signal};
+use After::{Barrier, Enter, Grant, GrantOnly, Left, Served, Signal};

@@ -57,6 +57,9 @@ pub(super) struct Lock {
     spots: VecDeque<Spot>,
     /// Places of this rank that were given up before anybody followed, and where their followers belong.
     signposts: BTreeMap<u32, QueuePlace>,
+    /// How many intervals had begun to end when a thread of this rank last gave it back, if one has had it
+    /// since it came.
+    given_back: Option<u64>,
 }
 
 impl Lock {
@@ -64,7 +67,8 @@ impl Lock {
     fn new(manager: Rank, me: Rank) -> Lock {
         let first = Spot { ticket: 0, state: State::Idle, next: None };
         let spots = if manager == me { VecDeque::from([first]) } else { VecDeque::new() };
-        Lock { last: QueuePlace { rank: manager, ticket: 0 }, tickets: 1, spots, signposts: BTreeMap::new() }
+        let last = QueuePlace { rank: manager, ticket: 0 };
+        Lock { last, tickets: 1, spots, signposts: BTreeMap::new(), given_back: None }
     }
 }
 
@@ -87,6 +91,18 @@ impl Lock {
             Some(Activity { who, relation, object })
         })
     }
+}
+
+/// A lock that leaves this rank.
+#[derive(Clone, Debug)]
+pub(super) struct LeavingLock {
+    lock: u32,
+    /// To where.
+    pub(super) to: QueuePlace,
+    /// What is known there.
+    known: KnownIntervals,
+    /// Copies that are renewed there.
+    wants: Vec<Pages>,
 }
 
 /// All locks of a job, as far as this rank has had to do with them.
@@ -202,9 +218,12 @@ impl Node {
 
     /// Its holder gives a lock back.
     pub(super) fn release(&mut self, lock: u32) {
-        let Some(first) = self.lock(lock).spots.front_mut() else { return };
+        let now = self.sync.intervals.ends_begun();
+        let entry = self.lock(lock);
+        let Some(first) = entry.spots.front_mut() else { return };
         if matches!(first.state, State::Held(_)) {
             first.state = State::Idle;
+            entry.given_back = Some(now);
             self.hand_on(lock);
         }
     }
@@ -276,26 +295,41 @@ impl Node {
     /// Lets a lock go that nobody has here and somebody wants. `None` if that is a place of this rank that
     /// does not exist.
     fn hand_on(&mut self, lock: u32) -> Option<()> {
-        let spots = &mut self.lock(lock).spots;
+        let me = self.cfg.rank;
+        let entry = self.lock(lock);
         let Some(Follower { place: to, known, wants, .. }) =
-            spots.front_mut().filter(|s| s.state == State::Idle).and_then(|s| s.next.take())
+            entry.spots.front_mut().filter(|s| s.state == State::Idle).and_then(|s| s.next.take())
         else {
             return Some(());
         };
-        spots.pop_front();
-        if to.rank == self.cfg.rank {
+        entry.spots.pop_front();
+        if to.rank == me {
             return self.entered(lock, to.ticket);
         }
+        let given_back = entry.given_back.take();
         self.forget_if_unused(lock);
         self.counters.handed_locks += 1;
-        self.close(After::Grant { lock, to, known, wants });
+        self.part_with(LeavingLock { lock, to, known, wants }, given_back);
         Some(())
     }
 
-    /// An interval was closed for this: the lock leaves, with all that its next holder does not know.
-    pub(super) fn send_grant(&mut self, lock: u32, to: QueuePlace, known: &KnownIntervals, wants: &[Pages]) {
-        let records = self.sync.intervals.history.missing(known);
-        let brought = self.bring(to.rank, wants, &records);
+    /// A lock leaves this rank, with all that was written before it was `given_back`. An interval ends for
+    /// that, unless one has begun to end since: then all that is recorded already, or is about to be.
+    fn part_with(&mut self, leaving: LeavingLock, given_back: Option<u64>) {
+        let intervals = &self.sync.intervals;
+        if self.cfg.races || given_back == Some(intervals.ends_begun()) {
+            self.close(After::Grant(leaving));
+        } else if intervals.is_any_ending() || !self.may_hear(leaving.to.rank) {
+            self.await_puts(After::GrantOnly(leaving));
+        } else {
+            self.send_grant(leaving);
+        }
+    }
+
+    /// The lock leaves, with all that its next holder does not know.
+    pub(super) fn send_grant(&mut self, LeavingLock { lock, to, known, wants }: LeavingLock) {
+        let records = self.sync.intervals.history.missing(&known);
+        let brought = self.bring(to.rank, &wants, &records);
         self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records, brought });
     }
 

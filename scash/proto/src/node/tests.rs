@@ -6,6 +6,7 @@ mod collective;
 mod copies;
 mod destroy;
 mod fault;
+mod leaving;
 mod lies;
 mod lies_of_locks;
 mod migrate;
@@ -20,6 +21,8 @@ use crate::wire::{Attendance, Token};
 use std::collections::BTreeSet;
 
 const PAGES: u32 = 32;
+/// A thread.
+const WHO: u64 = 7;
 
 /// A few nodes whose messages arrive at once. Memory is left out: which pages a comparison finds changed is
 /// said beforehand.
@@ -29,6 +32,8 @@ struct Job {
     changed: BTreeSet<(u32, u32)>,
     /// What was ordered since it was last looked at, but for messages, by rank.
     orders: Vec<Vec<Output>>,
+    /// Messages about objects, and ends of intervals, that were ordered, by rank.
+    syncs: Vec<Vec<Output>>,
 }
 
 impl Job {
@@ -51,7 +56,8 @@ impl Job {
             ..plain(rank)
         };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();
-        Job { nodes, changed: BTreeSet::new(), orders: (0..size).map(|_| Vec::new()).collect() }
+        let [orders, syncs] = [(); 2].map(|()| (0..size).map(|_| Vec::new()).collect());
+        Job { nodes, changed: BTreeSet::new(), orders, syncs }
     }
 
     /// With one allocation.
@@ -143,6 +149,9 @@ impl Job {
 
     fn carry_out(&mut self, rank: u32, order: Output, done: &mut Option<Outcome>) {
         let (from, meeting) = (Rank(rank), self.nodes[rank as usize].meeting());
+        if matches!(order, Output::Closed { .. } | Output::Sync(..)) {
+            self.syncs[rank as usize].push(order.clone());
+        }
         match order {
             Output::Token(to, token) => return self.give(to.0, Input::Token(from, token)),
             Output::Control(to, meeting, c) => return self.give(to.0, Input::Control(from, meeting, c)),
@@ -182,6 +191,20 @@ impl Job {
             _ => {}
         }
         self.orders[rank as usize].push(order);
+    }
+
+    /// A thread of a rank takes a lock and gives it back, and all that follows happens.
+    fn section(&mut self, rank: u32, lock: u32) {
+        self.give(rank, Input::Acquire { lock, who: WHO });
+        self.calm();
+        assert_eq!(self.nodes[rank as usize].holder(lock), Some(WHO), "lock {lock}");
+        self.give(rank, Input::Release(lock));
+        self.calm();
+    }
+
+    /// The same for each of these locks.
+    fn walk(&mut self, rank: u32, locks: impl IntoIterator<Item = u32>) {
+        locks.into_iter().for_each(|lock| self.section(rank, lock));
     }
 
     /// Orders of a rank since they were last asked for.

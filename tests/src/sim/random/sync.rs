@@ -1,7 +1,8 @@
 //! What random programs do with objects of synchronisation.
 //!
 //! **Critical sections**: each piece of an area belongs to a lock, a reader–writer lock or a semaphore with a
-//! count of one, and is used by whoever has that.
+//! count of one, and is used by whoever has that. At times a thread walks through locks in the order of their
+//! numbers.
 //!
 //! **Batons**: some pieces of an area go from thread to thread. Each writes and reads them, and lets the next
 //! go on: by a semaphore, a flag, or a condition. The last ones, of which there may be several, only read.
@@ -34,6 +35,22 @@ pub(super) struct Objects {
     /// Events that conditions were for.
     events: u32,
     pub(super) ends: Ends,
+    walks: Walks,
+}
+
+/// How threads walk through locks. With chances of its own, so that programs are the same but for this.
+struct Walks {
+    rng: Rng,
+    /// How many, in a hundred, of the threads with critical sections do.
+    often: u32,
+}
+
+impl Walks {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::part(seed, 18);
+        let often = rng.pick(&[0, 0, 20, 100]);
+        Walks { rng, often }
+    }
 }
 
 pub(super) const KINDS: usize = 6;
@@ -79,6 +96,7 @@ impl Objects {
             events: 0,
             own: Own::new(seed),
             ends: Ends::new(seed),
+            walks: Walks::new(seed),
         }
     }
 
@@ -152,6 +170,11 @@ impl RandomProgram {
             if !self.rng.chance(c.locked) {
                 continue;
             }
+            let walk = self.walk();
+            if !walk.is_empty() {
+                let thread = self.rng.below(self.threads) as usize;
+                threads[thread].push(self.walk_through(pages, c, &walk));
+            }
             for _ in 0..self.rng.between(1, 4) {
                 let thread = self.rng.below(self.threads) as usize;
                 let guard = self.rng.below(guards);
@@ -168,6 +191,37 @@ impl RandomProgram {
                 threads[thread].push(section);
             }
         }
+    }
+
+    /// The locks that a thread walks through: some, each so many after the one before, up or down.
+    fn walk(&mut self) -> Vec<u32> {
+        let (locks, Walks { rng, often }) = (self.objects.of(LOCKS), &mut self.objects.walks);
+        if locks.len() < 3 || !rng.chance(*often) {
+            return Vec::new();
+        }
+        let (step, most) = (rng.pick(&[1, 1, 1, 2, 3]), rng.between(3, 20));
+        let first = rng.below(count(&locks) / 2);
+        let mut walk: Vec<u32> = (first..count(&locks)).step_by(step).take(most as usize).collect();
+        if rng.chance(30) {
+            walk.reverse();
+        }
+        walk
+    }
+
+    /// A critical section of each lock of a walk, one after the other.
+    fn walk_through(&mut self, pages: Pages, c: &Character, walk: &[u32]) -> Vec<Op> {
+        let (cells, guards) = (pages.count * c.pieces, self.objects.guards());
+        let mut sections = Vec::new();
+        for &guard in walk {
+            let (object, kind) = self.objects.guard(guard);
+            let (enter, leave) = self.enter(c, object, kind);
+            sections.push(enter);
+            for cell in (guard..cells).step_by(guards as usize).take(2) {
+                self.visit(pages, c, cell, false, &mut sections);
+            }
+            sections.push(leave);
+        }
+        sections
     }
 
     /// How a critical section begins and ends.

@@ -74,10 +74,8 @@ impl<P: Program> World<P> {
         match survival.slowness_of_recovery() {
             Some(slowness) if survival.rng.below(slowness) == 0 => self.recovery_step(),
             Some(_) => Ok(()),
-            None => {
-                survival.links.hasten(now);
-                Ok(())
-            }
+            None if survival.links.hasten(now) => Ok(()),
+            None => Err(self.failure("the coordinator waits for a host that it will never reach")),
         }
     }
 

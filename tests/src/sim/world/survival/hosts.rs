@@ -119,7 +119,9 @@ impl<P: Program> World<P> {
     /// The coordinator takes a host for lost that lives.
     pub(super) fn suspect(&mut self, host: u32) -> Result<()> {
         let now = self.report.steps;
-        let is_over = self.ranks.iter().all(|rank| rank.finished);
+        // Once ranks are to end, those that had finished come back, too.
+        let is_over =
+            self.ranks.iter().all(|rank| rank.finished) && matches!(self.survival().phase, Phase::Runs);
         if is_over || !self.survival().is_here(host) {
             return Ok(());
         }
