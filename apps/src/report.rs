@@ -31,7 +31,7 @@ pub struct CoherenceCost {
 pub type Figure = (&'static str, fn(&Stats) -> u64);
 
 /// What reports have of the protocol's counters.
-pub const FIGURES: [Figure; 22] = [
+pub const FIGURES: [Figure; 26] = [
     ("fetched_pages", |stats| stats.protocol.fetched),
     ("prefetched_pages", |stats| stats.protocol.prefetched),
     ("predicted_writes", |stats| stats.protocol.predicted),
@@ -44,6 +44,10 @@ pub const FIGURES: [Figure; 22] = [
     ("brought_pages", |stats| stats.protocol.brought),
     ("spared_pages", |stats| stats.protocol.spared),
     ("tracked_pages", |stats| stats.protocol.tracked),
+    ("taken_locks", |stats| stats.protocol.locks),
+    ("cached_locks", |stats| stats.protocol.cached_locks),
+    ("ahead_locks", |stats| stats.protocol.asked_ahead),
+    ("ahead_taken_locks", |stats| stats.protocol.taken_ahead),
     ("invalidated_pages", |stats| stats.protocol.invalidated),
     ("evicted_pages", |stats| stats.protocol.evicted),
     ("written_evicted_pages", |stats| stats.protocol.evicted_written),

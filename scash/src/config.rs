@@ -64,6 +64,8 @@ pub(crate) struct Config {
     pub(crate) renew: bool,
     /// Whether homes are asked to name pages of which copies were renewed in vain.
     pub(crate) exact: bool,
+    /// Whether locks are asked for before a thread that takes them in their order wants them.
+    pub(crate) ahead: bool,
     pub(crate) fetch_most: u32,
     /// Most cached pages; 0: no limit.
     pub(crate) cache: u32,
@@ -132,6 +134,7 @@ impl Config {
             migrate: switch("SCASH_MIGRATE", var("SCASH_MIGRATE")?, true)?,
             renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
             exact: switch("SCASH_EXACT", var("SCASH_EXACT")?, false)?,
+            ahead: switch("SCASH_AHEAD", var("SCASH_AHEAD")?, true)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
             stats: switch("SCASH_STATS", var("SCASH_STATS")?, false)?,
             copies: choice("SCASH_COPIES", var("SCASH_COPIES")?, &protocols)?,

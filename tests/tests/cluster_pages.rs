@@ -43,7 +43,7 @@ fn random_programs_read_what_was_written() {
 
 #[test]
 fn random_programs_read_what_was_written_with_every_setting() {
-    let settings: [&[(&str, &str)]; 14] = [
+    let settings: [&[(&str, &str)]; 15] = [
         &[("SCASH_TRANSFER", "message")],
         &[("SCASH_PREDICT", "off")],
         &[("SCASH_PREFETCH", "1")],
@@ -53,6 +53,7 @@ fn random_programs_read_what_was_written_with_every_setting() {
         &[("SCASH_WATCH", "off")],
         &[("SCASH_RENEW", "off")],
         &[("SCASH_EXACT", "on")],
+        &[("SCASH_AHEAD", "off")],
         &[("SCASH_MIGRATE", "off")],
         &[("SCASH_CACHE", "256K")],
         &[("SCASH_CACHE", "256K"), ("SCASH_BLOCK", "64")],

@@ -29,6 +29,7 @@ fn setup(provider: &str, ranks: u32) -> Setup {
         migrate_after: MIGRATE_AFTER,
         renewals: if direct { 15 } else { 3 },
         bring: !direct,
+        ahead: if direct { 0 } else { 32 },
         watch_from: 64,
         ..Setup::new(ranks, REGION)
     }

@@ -56,7 +56,7 @@ struct Feature {
     figure: &'static str,
 }
 
-const FEATURES: [Feature; 7] = [
+const FEATURES: [Feature; 8] = [
     Feature { name: "fetching ahead", off: ("SCASH_PREFETCH", "1"), figure: "prefetched_pages" },
     Feature { name: "predicting writes", off: ("SCASH_PREDICT", "off"), figure: "predicted_writes" },
     Feature { name: "updating copies", off: ("SCASH_COPIES", "invalidate"), figure: "updated_pages" },
@@ -64,6 +64,7 @@ const FEATURES: [Feature; 7] = [
     Feature { name: "moving homes", off: ("SCASH_MIGRATE", "off"), figure: "migrated_pages" },
     Feature { name: "watching runs", off: ("SCASH_WATCH", "off"), figure: "noticed_writes" },
     Feature { name: "renewing copies", off: ("SCASH_RENEW", "off"), figure: "renewed_pages" },
+    Feature { name: "locks ahead", off: ("SCASH_AHEAD", "off"), figure: "ahead_taken_locks" },
 ];
 
 /// Which programs, on how many ranks, connected by what

@@ -12,6 +12,7 @@
 
 mod activities;
 mod adapt;
+mod ahead;
 mod arrivals;
 mod atomics;
 mod barrier;

@@ -41,6 +41,8 @@ const ABI: u32 = 11;
 /// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination
 /// costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
 const ALL_TO_ALL: u32 = 8;
+/// Locks that a rank looks ahead at most, over a network.
+const MOST_AHEAD: u32 = 32;
 
 /// Whether ranks of the job of this process can come back (`scash run --replicas`).
 pub(super) fn comes_back() -> bool {
@@ -245,6 +247,7 @@ fn node_config(
         // To track a page, and to notice a write of it, costs its home about what so many renewals cost.
         bring: config.renew && !direct,
         exact_after: if config.exact && config.renew && !direct { 7 } else { 0 },
+        ahead: if config.ahead && !direct { MOST_AHEAD } else { 0 },
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
         races: config.races != RaceSetting::Off,

@@ -88,6 +88,11 @@ impl std::fmt::Display for Stats {
         )?;
         write!(
             f,
+            "locks: {} asked for ({} were here), {} ahead of threads ({} of these in time), {} handed on; ",
+            p.locks, p.cached_locks, p.asked_ahead, p.taken_ahead, p.handed_locks
+        )?;
+        write!(
+            f,
             "traffic: {} messages, {} puts, {} gets, {} atomic operations, {} bytes",
             t.messages, t.puts, t.gets, t.atomics, t.bytes
         )?;

@@ -177,6 +177,8 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         locks: f(a.locks, b.locks),
         refused_locks: f(a.refused_locks, b.refused_locks),
         cached_locks: f(a.cached_locks, b.cached_locks),
+        asked_ahead: f(a.asked_ahead, b.asked_ahead),
+        taken_ahead: f(a.taken_ahead, b.taken_ahead),
         handed_locks: f(a.handed_locks, b.handed_locks),
         requests: f(a.requests, b.requests),
         signals: f(a.signals, b.signals),
@@ -279,7 +281,7 @@ pub fn output_number(output: &Output) -> usize {
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 30] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 32] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -305,6 +307,8 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 30] {
         ("locks", c.locks),
         ("refused_locks", c.refused_locks),
         ("cached_locks", c.cached_locks),
+        ("asked_ahead", c.asked_ahead),
+        ("taken_ahead", c.taken_ahead),
         ("handed_locks", c.handed_locks),
         ("requests", c.requests),
         ("signals", c.signals),

@@ -132,6 +132,9 @@ impl Node {
         let free = self.meetings.phase == Phase::Running && self.reduces().is_none();
         assert!(free, "one collective call at a time");
         self.meetings.collective = collective;
+        if !self.has_answers() {
+            return;
+        }
         match collective {
             Collective::Destroy { first, count, .. } => self.announce_use(first..first.saturating_add(count)),
             _ => self.come(),

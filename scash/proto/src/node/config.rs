@@ -101,6 +101,9 @@ pub struct Config {
     /// Whether copies of the next holder of a lock come with it, where their home hands it on: so they do
     /// over a network, where a renewal is a round trip.
     pub bring: bool,
+    /// How far ahead of a thread that takes locks in steps its rank asks for the next ones, in locks, at most;
+    /// 0: never.
+    pub ahead: u32,
     /// Memory barriers at which one other rank alone wrote a page, until it becomes that rank's; 0: never.
     pub migrate_after: u32,
     /// Shortest run of home pages whose writes are noticed without faults; 0 where the system cannot.
@@ -136,6 +139,7 @@ impl Config {
             renewals: 0,
             exact_after: 0,
             bring: false,
+            ahead: 0,
             migrate_after: 0,
             watch_from: 0,
             races: false,

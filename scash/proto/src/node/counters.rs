@@ -52,6 +52,10 @@ pub struct Counters {
     pub refused_locks: u64,
     /// Those that were here.
     pub cached_locks: u64,
+    /// Locks asked for before a thread wanted them.
+    pub asked_ahead: u64,
+    /// Of these, those that a thread then took.
+    pub taken_ahead: u64,
     /// Locks handed on to other ranks.
     pub handed_locks: u64,
     /// Times that a thread asked for a reader–writer lock, a semaphore, a condition's signal or a flag.

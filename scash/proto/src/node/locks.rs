@@ -20,7 +20,7 @@ use super::intervals::After;
 use super::own::OwnNumber;
 use super::{Node, Output, Violation};
 use crate::wire::stall::{Activity, Relation};
-use crate::wire::sync::{Follower, KnownIntervals, QueuePlace, SyncBody};
+use crate::wire::sync::{Brought, Follower, KnownIntervals, QueuePlace, Record, SyncBody};
 use crate::{Pages, Rank};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -44,6 +44,40 @@ enum State {
     Held(u64),
     /// The lock is here, and nobody has it.
     Idle,
+    /// Asked for [ahead](super::ahead): nobody of this rank wants it yet.
+    Ahead,
+    /// Asked for ahead, and this thread wants it by now. If it is refused, the thread asks anew, and waits.
+    Hoping(u64),
+    /// Asked for ahead, it is here, and nobody has had it. What came with it is not applied yet.
+    Fresh,
+}
+
+impl State {
+    /// The lock is here, and nobody has it.
+    fn is_free(self) -> bool {
+        matches!(self, State::Idle | State::Fresh)
+    }
+
+    /// This place may yet be given up.
+    fn is_try(self) -> bool {
+        matches!(self, State::Trying(_) | State::Ahead | State::Hoping(_))
+    }
+
+    /// The lock has been asked for, and has not come.
+    fn is_asked(self) -> bool {
+        self.is_try() || matches!(self, State::Waiting(_))
+    }
+
+    /// What a thread does here, if one does anything.
+    fn activity(self) -> Option<(u64, Relation)> {
+        match self {
+            State::Held(who) => Some((who, Relation::Holds)),
+            State::Waiting(who) | State::Trying(who) | State::Hoping(who) | State::Entering(who) => {
+                Some((who, Relation::Awaits))
+            }
+            State::Idle | State::Ahead | State::Fresh => None,
+        }
+    }
 }
 
 /// What a rank knows of a lock.
@@ -75,21 +109,15 @@ impl Lock {
 impl Lock {
     /// Whether a thread of this rank waits for it.
     pub(super) fn is_awaited(&self) -> bool {
-        self.spots.iter().any(|spot| !matches!(spot.state, State::Held(_) | State::Idle))
+        self.spots.iter().any(|spot| matches!(spot.state.activity(), Some((_, Relation::Awaits))))
     }
 }
 
 impl Lock {
     /// What threads of this rank do with it, if it is this one.
     pub(super) fn activities(&self, object: u32) -> impl Iterator<Item = Activity> {
-        self.spots.iter().filter_map(move |spot| {
-            let (who, relation) = match spot.state {
-                State::Held(who) => (who, Relation::Holds),
-                State::Waiting(who) | State::Trying(who) | State::Entering(who) => (who, Relation::Awaits),
-                State::Idle => return None,
-            };
-            Some(Activity { who, relation, object })
-        })
+        let all = self.spots.iter().filter_map(|spot| spot.state.activity());
+        all.map(move |(who, relation)| Activity { who, relation, object })
     }
 }
 
@@ -136,6 +164,21 @@ impl Node {
                 first.state = State::Held(who);
                 self.counters.cached_locks += 1;
                 self.out.push_back(Output::Acquired { object: lock, who });
+                self.walk_on(lock, who);
+            }
+            Some(first) if first.state == State::Fresh => {
+                first.state = State::Entering(who);
+                let ticket = first.ticket;
+                self.counters.cached_locks += 1;
+                self.took_ahead();
+                self.enter(lock, ticket);
+                self.ask_ahead(lock, who, false)?;
+            }
+            Some(first) if first.state == State::Ahead => {
+                first.state = if patient { State::Hoping(who) } else { State::Trying(who) };
+                self.took_ahead();
+                self.answered_ahead();
+                self.ask_ahead(lock, who, false)?;
             }
             Some(first) if !patient && matches!(first.state, State::Held(_) | State::Entering(_)) => {
                 self.refused(lock, who);
@@ -143,9 +186,18 @@ impl Node {
             _ => {
                 let place = self.ask(lock, who, patient);
                 place.ok_or(Violation { rank: self.cfg.rank, what: "the end of a lock's queue is lost" })?;
+                self.ask_ahead(lock, who, true)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether this rank has the lock, or has asked for it.
+    pub(super) fn has_place(&self, lock: u32) -> bool {
+        match self.sync.locks.get(&lock) {
+            Some(entry) => !entry.spots.is_empty(),
+            None => self.manager(lock) == self.cfg.rank,
+        }
     }
 
     fn refused(&mut self, lock: u32, who: u64) {
@@ -201,12 +253,23 @@ impl Node {
     /// Asks the manager for a place at the end of the queue. `None` if that is this rank, and the end is a
     /// place that does not exist.
     fn ask(&mut self, lock: u32, who: u64, patient: bool) -> Option<()> {
-        let (known, wants) = (self.sync.intervals.history.known(), self.wants_with_lock());
+        let state = if patient { State::Waiting(who) } else { State::Trying(who) };
+        let wants = self.wants_with_lock();
+        self.take_place(lock, state, wants)
+    }
+
+    /// Tries to get a lock for no thread: the manager is asked for a place. `None` as for
+    /// [`ask`](Self::ask).
+    pub(super) fn ask_for_nobody(&mut self, lock: u32) -> Option<()> {
+        self.take_place(lock, State::Ahead, Vec::new())
+    }
+
+    fn take_place(&mut self, lock: u32, state: State, wants: Vec<Pages>) -> Option<()> {
+        let (known, patient) = (self.sync.intervals.history.known(), !state.is_try());
         let (manager, me) = (self.manager(lock), self.cfg.rank);
         let entry = self.lock(lock);
         let ticket = entry.tickets;
         entry.tickets = ticket.wrapping_add(1);
-        let state = if patient { State::Waiting(who) } else { State::Trying(who) };
         entry.spots.push_back(Spot { ticket, state, next: None });
         if manager == me {
             let place = QueuePlace { rank: me, ticket };
@@ -263,7 +326,7 @@ impl Node {
     fn refuse(&mut self, lock: u32, ticket: u32) -> Option<()> {
         let me = self.cfg.rank;
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
-        if matches!(spot.state, State::Idle | State::Trying(_)) {
+        if spot.state.is_free() || spot.state.is_try() {
             return Some(());
         }
         let Some(next) = spot.next.take_if(|next| !next.patient) else { return Some(()) };
@@ -275,21 +338,28 @@ impl Node {
         Some(())
     }
 
-    /// A place of this rank is refused: its thread does not wait, and whoever follows belongs behind the
-    /// place before. `None` if no thread tries there, or the place before should be here and is not.
+    /// A place of this rank is refused: its thread does not wait there, and whoever follows belongs behind
+    /// the place before. `None` if that is no try, or the place before should be here and is not.
     fn give_up(&mut self, lock: u32, ticket: u32, before: QueuePlace) -> Option<()> {
         let entry = self.lock(lock);
         let at = entry.spots.iter().position(|s| s.ticket == ticket)?;
-        let State::Trying(who) = entry.spots[at].state else { return None };
+        let state = Some(entry.spots[at].state).filter(|state| state.is_try())?;
         let next = entry.spots.remove(at)?.next;
-        self.refused(lock, who);
         match next {
-            Some(next) => self.send_behind(lock, before, next),
+            Some(next) => self.send_behind(lock, before, next)?,
             None => {
                 self.lock(lock).signposts.insert(ticket, before);
-                Some(())
             }
         }
+        match state {
+            State::Trying(who) => self.refused(lock, who),
+            State::Hoping(who) => self.ask(lock, who, true)?,
+            _ => {
+                self.asked_in_vain();
+                self.answered_ahead();
+            }
+        }
+        Some(())
     }
 
     /// Lets a lock go that nobody has here and somebody wants. `None` if that is a place of this rank that
@@ -297,11 +367,9 @@ impl Node {
     fn hand_on(&mut self, lock: u32) -> Option<()> {
         let me = self.cfg.rank;
         let entry = self.lock(lock);
-        let Some(Follower { place: to, known, wants, .. }) =
-            entry.spots.front_mut().filter(|s| s.state == State::Idle).and_then(|s| s.next.take())
-        else {
-            return Some(());
-        };
+        let Some(first) = entry.spots.front_mut().filter(|s| s.state.is_free()) else { return Some(()) };
+        let Some(Follower { place: to, known, wants, .. }) = first.next.take() else { return Some(()) };
+        let is_fresh = first.state == State::Fresh;
         entry.spots.pop_front();
         if to.rank == me {
             return self.entered(lock, to.ticket);
@@ -309,6 +377,9 @@ impl Node {
         let given_back = entry.given_back.take();
         self.forget_if_unused(lock);
         self.counters.handed_locks += 1;
+        if is_fresh {
+            self.asked_in_vain();
+        }
         self.part_with(LeavingLock { lock, to, known, wants }, given_back);
         Some(())
     }
@@ -333,11 +404,40 @@ impl Node {
         self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records, brought });
     }
 
+    /// A lock has come that was asked for.
+    fn lock_comes(
+        &mut self,
+        from: Rank,
+        lock: u32,
+        ticket: u32,
+        records: Vec<Record>,
+        brought: Brought,
+    ) -> Result<(), Violation> {
+        let lie = |what| Err(Violation { rank: from, what });
+        let first = self.lock(lock).spots.front_mut();
+        let Some(spot) = first.filter(|s| s.ticket == ticket && s.state.is_asked()) else {
+            return lie("a lock that this rank does not wait for");
+        };
+        let who = spot.state.activity().map(|(who, _)| who);
+        spot.state = who.map_or(State::Fresh, State::Entering);
+        self.learn(from, records)?;
+        if who.is_some() {
+            self.sync.intervals.brought = Some((from, brought));
+            self.enter(lock, ticket);
+            return Ok(());
+        }
+        if self.hand_on(lock).is_none() {
+            return lie("a follower of a place in a queue that this rank does not have");
+        }
+        self.answered_ahead();
+        Ok(())
+    }
+
     /// The lock is the thread's that waits at that place. `None` if there is no such place, or if a follower
     /// of it that is refused should be here and is not.
     pub(super) fn entered(&mut self, lock: u32, ticket: u32) -> Option<()> {
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
-        if let State::Waiting(who) | State::Trying(who) | State::Entering(who) = spot.state {
+        if let Some((who, Relation::Awaits)) = spot.state.activity() {
             spot.state = State::Held(who);
             self.refuse(lock, ticket)?;
             return self.got(lock, who, ticket).ok();
@@ -371,17 +471,7 @@ impl Node {
                 }
             }
             SyncBody::Grant { ticket, records, brought } => {
-                let first = self.lock(lock).spots.front_mut();
-                let Some((spot, who)) = first.filter(|s| s.ticket == ticket).and_then(|s| match s.state {
-                    State::Waiting(who) | State::Trying(who) => Some((s, who)),
-                    _ => None,
-                }) else {
-                    return lie("a lock that this rank does not wait for");
-                };
-                spot.state = State::Entering(who);
-                self.learn(from, records)?;
-                self.sync.intervals.brought = Some((from, brought));
-                self.enter(lock, ticket);
+                self.lock_comes(from, lock, ticket, records, brought)?;
             }
             SyncBody::Request { .. }
             | SyncBody::Queued { .. }

@@ -1,6 +1,7 @@
 //! The parts of a node that order memory between two memory barriers.
 
 use super::InUse;
+use super::ahead::Ahead;
 use super::atomics::Operated;
 use super::conditions::ConditionWait;
 use super::intervals::Intervals;
@@ -18,6 +19,7 @@ pub(super) struct Synchronisation {
     /// What threads of this rank are about to destroy.
     pub(super) unmaking: Vec<Unmaking>,
     pub(super) locks: Locks,
+    pub(super) ahead: Ahead,
     pub(super) served: Served,
     /// Threads of this rank that wait for conditions.
     pub(super) waits: Vec<ConditionWait>,

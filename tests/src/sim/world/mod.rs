@@ -190,6 +190,7 @@ impl<P: Program> World<P> {
                 renewals: setup.renewals,
                 exact_after: setup.exact_after,
                 bring: setup.bring,
+                ahead: setup.ahead,
                 watch_from: setup.watch_from,
                 races: setup.races,
                 most_objects: u32::MAX,

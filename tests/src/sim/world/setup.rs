@@ -41,6 +41,8 @@ pub struct Setup {
     pub exact_after: u64,
     /// See [`scash_proto::Config::bring`].
     pub bring: bool,
+    /// See [`scash_proto::Config::ahead`].
+    pub ahead: u32,
     /// Pages that one get brings at most where copies are brought up to date.
     pub most_got: usize,
     /// See [`scash_proto::Config::watch_from`].
@@ -95,6 +97,7 @@ impl Setup {
             renewals: 0,
             exact_after: 0,
             bring: false,
+            ahead: 0,
             most_got: MOST_GOT,
             watch_from: 0,
             base: 2,
