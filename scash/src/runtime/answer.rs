@@ -9,16 +9,12 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use scash_proto::interpreter::{Answer, Step};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the thread that answers peers stays away while others take what comes: how long first, and at
 /// most.
 const LEAST_AWAY: Duration = Duration::from_micros(50);
 const MOST_AWAY: Duration = Duration::from_millis(1);
-
-/// Every so many times that a lock is given back, or others are let go on, this rank looks for what peers
-/// want.
-const LOOK_AROUND: u32 = 8;
 
 /// A number that no other thread of the process has.
 pub(super) fn this_thread() -> u64 {
@@ -65,11 +61,9 @@ impl Runtime {
         }
     }
 
-    /// Takes, now and then, what has arrived: whoever uses again and again what is here would keep it from
-    /// those that ask for it.
+    /// Takes, now and then, what has arrived.
     pub(super) fn look_around(&self, core: &mut Core) -> Result<()> {
-        core.released = core.released.wrapping_add(1);
-        if core.released.is_multiple_of(LOOK_AROUND) && self.waiters.load(Ordering::Relaxed) == 0 {
+        if self.waiters.load(Ordering::Relaxed) == 0 && core.looks.are_due(Instant::now) {
             self.take_events(core)?;
         }
         Ok(())

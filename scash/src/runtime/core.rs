@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::runtime::Inquiry;
 use crate::runtime::context::RankContext;
+use crate::runtime::looks::Looks;
 use crate::runtime::lost;
 use crate::runtime::machine::{RankMachine, Tools};
 use crate::runtime::races::Search;
@@ -20,15 +21,15 @@ pub(crate) struct Core {
     pub(crate) node: Node,
     interpreter: Interpreter,
     tools: Tools,
-    /// Times that a lock was given back, or others were let go on.
-    pub(crate) released: u32,
+    /// When this rank looks for what peers want.
+    pub(crate) looks: Looks,
 }
 
 impl Core {
     pub(crate) fn new(node: Node, config: &Config) -> Result<Core> {
         let search = Search::new(config.races, config.pages);
         let (interpreter, tools) = (Interpreter::new(node.size()), tools(&node, config, search)?);
-        Ok(Core { node, interpreter, tools, released: 0 })
+        Ok(Core { node, interpreter, tools, looks: Looks::default() })
     }
 
     /// The rank has come back, in another process: of its peers nobody has anything of it.

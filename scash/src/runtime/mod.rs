@@ -21,6 +21,7 @@ mod host_objects;
 mod inject;
 mod inquiry;
 pub(crate) mod live;
+mod looks;
 mod lost;
 mod machine;
 mod marks;
