@@ -7,20 +7,20 @@
 //! come back in one.
 //!
 //! What is asked for ahead is a *try* that no thread waits for ([`locks`](super::locks)): whoever has the
-//! lock, or waits for it, refuses. So a rank never takes its place before a thread that waits, no thread waits
-//! for what it does not want, and an answer comes soon, whatever programs do. A rank comes to a collective
-//! call when it has all answers.
+//! lock, or waits for it, refuses. So no thread waits for what it does not want, and an answer comes soon,
+//! whatever programs do. A rank flushes for a memory barrier when it has all answers.
 //!
-//! A lock that has come lies here as if a thread had taken it and given it back. What comes with it is learnt
-//! at once, and applied when a thread takes the lock: nobody else is disturbed.
+//! What comes with such a lock is learnt at once, and applied when a thread takes the lock: nobody else is
+//! disturbed.
 //!
-//! A lock that leaves again before a thread has taken it was asked for in vain, and cost its last holder a
-//! round trip, too. How far ahead a rank asks grows while they are taken, and shrinks when they are not.
+//! A lock that was refused, or that leaves again before a thread has taken it, was asked for in vain, and may
+//! have cost its last holder a round trip, too. How far ahead a rank asks grows while they are taken, and
+//! shrinks when they are not.
 
 use super::own::OwnNumber;
-use super::{Node, Violation};
+use super::{MeetingStage, Node, Phase, Violation};
 
-/// Walks that are watched, at most: those of the threads that took a lock last.
+/// Walks that are watched, at most: those of the threads that took a lock last. As many runs of locks.
 const MOST_WALKS: usize = 8;
 /// How far ahead a rank asks in the beginning, in locks, and at least. Of two locks side by side one is
 /// another rank's.
@@ -42,83 +42,107 @@ struct Walk {
     steps: u32,
 }
 
+/// How far ahead a rank asks for locks that were made together.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    /// Where the run of locks ends.
+    end: u32,
+    /// In locks; 0 while it rests.
+    locks: u32,
+    /// Locks that were taken since it grew last.
+    taken: u32,
+    /// Locks that are waited for until the rest is over.
+    rests: u32,
+    /// Whether locks were asked for since it shrank last: several that were in vain together count once.
+    asked: bool,
+}
+
+impl Reach {
+    fn new(end: u32) -> Reach {
+        Reach { end, locks: FIRST_REACH, taken: 0, rests: 0, asked: false }
+    }
+
+    /// How far to ask now.
+    fn now(&mut self) -> u32 {
+        if self.rests > 0 {
+            self.rests -= 1;
+            if self.rests == 0 {
+                self.locks = FIRST_REACH;
+            }
+        }
+        self.locks
+    }
+
+    fn was_taken(&mut self, most: u32) {
+        self.taken += 1;
+        if self.locks > 0 && self.taken >= self.locks {
+            self.taken = 0;
+            self.locks = (2 * self.locks).min(most);
+        }
+    }
+
+    fn was_in_vain(&mut self) {
+        self.taken = 0;
+        if std::mem::take(&mut self.asked) {
+            self.locks /= 2;
+            if self.locks < FIRST_REACH {
+                (self.locks, self.rests) = (0, REST);
+            }
+        }
+    }
+}
+
 /// What a rank asks for ahead.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ahead {
     /// The one that was seen last comes last.
     walks: Vec<Walk>,
-    /// How far ahead it asks, in locks; 0 while it rests.
-    pub(super) reach: u32,
-    /// Locks that were taken since the reach grew last.
-    taken: u32,
-    /// Steps that it rests yet.
-    rests: u32,
-    /// Locks that it has asked for and that no thread wants yet, of which there is no answer.
+    /// Likewise.
+    reaches: Vec<Reach>,
+    /// Locks that were asked for ahead, of which there is no answer.
     unanswered: u32,
-    /// All threads of this rank are in a collective call, to which it comes when there are all answers.
-    arrives: bool,
-}
-
-impl Default for Ahead {
-    fn default() -> Ahead {
-        Ahead { walks: Vec::new(), reach: FIRST_REACH, taken: 0, rests: 0, unanswered: 0, arrives: false }
-    }
+    /// This rank has come to a memory barrier, and flushes when there are all answers.
+    is_awaited: bool,
 }
 
 impl Ahead {
-    /// Whether answers are all that this rank waits for before it comes to a collective call.
-    pub(super) fn keeps_from_arriving(&self) -> bool {
-        self.arrives
-    }
-
     /// A thread takes a lock of the run that ends there. Returns its step, if it has made the same one twice.
     fn step(&mut self, who: u64, end: u32, lock: u32) -> Option<i64> {
-        let at = self.walks.iter().position(|walk| (walk.who, walk.end) == (who, end));
-        let Some(at) = at else {
-            if self.walks.len() == MOST_WALKS {
-                self.walks.remove(0);
-            }
-            self.walks.push(Walk { who, end, at: lock, step: 0, steps: 0 });
-            return None;
-        };
-        let mut walk = self.walks.remove(at);
+        let first = Walk { who, end, at: lock, step: 0, steps: 0 };
+        let walk = last(&mut self.walks, |walk| (walk.who, walk.end) == (who, end), first);
         let step = i64::from(lock) - i64::from(walk.at);
         if step != 0 {
             walk.steps = if step == walk.step { walk.steps.saturating_add(1) } else { 1 };
             (walk.at, walk.step) = (lock, step);
         }
-        self.walks.push(walk);
         (walk.steps >= 2).then_some(walk.step)
     }
 
-    /// How far to ask ahead now.
-    fn reach(&mut self) -> u32 {
-        if self.rests > 0 {
-            self.rests -= 1;
-            if self.rests == 0 {
-                self.reach = FIRST_REACH;
-            }
-        }
-        self.reach
+    fn reach(&mut self, end: u32) -> &mut Reach {
+        last(&mut self.reaches, |reach| reach.end == end, Reach::new(end))
     }
 
-    /// A thread has taken a lock that was asked for ahead.
-    fn was_taken(&mut self, most: u32) {
-        self.taken += 1;
-        if self.taken >= self.reach {
-            self.taken = 0;
-            self.reach = (2 * self.reach).min(most);
-        }
+    /// How far a rank asks ahead in the run of locks that ends there.
+    #[cfg(test)]
+    pub(super) fn reach_of(&self, end: u32) -> Option<u32> {
+        self.reaches.iter().find(|reach| reach.end == end).map(|reach| reach.locks)
     }
 
-    /// A lock was asked for in vain.
-    fn was_in_vain(&mut self) {
-        self.taken = 0;
-        self.reach /= 2;
-        if self.reach < FIRST_REACH {
-            (self.reach, self.rests) = (0, REST);
-        }
+    /// Whether all answers are there.
+    pub(super) fn is_answered(&self) -> bool {
+        self.unanswered == 0
     }
+}
+
+/// The one that is sought, or a new one, comes last in the list, and the first one goes if there are many.
+fn last<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, new: T) -> &mut T {
+    let found = list.iter().position(is_it).map(|at| list.remove(at));
+    if list.len() == MOST_WALKS {
+        list.remove(0);
+    }
+    list.push(found.unwrap_or(new));
+    let end = list.len() - 1;
+    &mut list[end]
 }
 
 impl Node {
@@ -134,58 +158,77 @@ impl Node {
     /// The end of a queue is lost.
     pub(super) fn ask_ahead(&mut self, lock: u32, who: u64, missed: bool) -> Result<(), Violation> {
         let Some((step, end)) = self.step_of(lock, who) else { return Ok(()) };
-        let reach = self.sync.ahead.reach();
-        let next =
-            (1..=i64::from(reach)).map_while(|steps| u32::try_from(i64::from(lock) + step * steps).ok());
+        let most = self.cfg.ahead;
+        let reach = self.sync.ahead.reach(end).now().min(most);
+        let next = (1..=i64::from(reach)).map_while(|n| u32::try_from(i64::from(lock) + step * n).ok());
         let next = next.take_while(|&lock| self.run_end(lock) == Some(end));
-        let absent: Vec<u32> = next.filter(|&lock| !self.has_place(lock)).collect();
-        let count = u32::try_from(absent.len()).unwrap_or(u32::MAX);
-        // Together they cost little more than one.
-        if missed || 2 * count >= reach {
-            for lock in absent {
-                self.sync.ahead.unanswered += 1;
-                self.counters.asked_ahead += 1;
-                let place = self.ask_for_nobody(lock);
-                place.ok_or(Violation { rank: self.cfg.rank, what: "the end of a lock's queue is lost" })?;
+        let (mut absent, mut unused) = (Vec::new(), 0);
+        for lock in next {
+            if self.has_place(lock) {
+                unused += usize::from(self.was_asked_for_ahead(lock));
+            } else {
+                absent.push(lock);
             }
+        }
+        // Together they cost little more than one.
+        if absent.is_empty() || !missed && absent.len() < unused {
+            return Ok(());
+        }
+        self.sync.ahead.reach(end).asked = true;
+        for lock in absent {
+            self.sync.ahead.unanswered += 1;
+            self.counters.asked_ahead += 1;
+            let place = self.ask_for_nobody(lock);
+            place.ok_or(Violation { rank: self.cfg.rank, what: "the end of a lock's queue is lost" })?;
         }
         Ok(())
     }
 
     /// In which steps a thread walks, and where the run of locks ends.
     fn step_of(&mut self, lock: u32, who: u64) -> Option<(i64, u32)> {
-        // Whoever destroys a lock of one rank would find this rank in its queue.
-        if self.cfg.ahead == 0 || OwnNumber::of(lock).is_some() {
+        // Whoever destroys a lock of one rank would find this rank in its queue. Where races are looked for,
+        // what a rank has learnt orders what its threads do.
+        if self.cfg.ahead == 0 || self.cfg.races || OwnNumber::of(lock).is_some() {
             return None;
         }
         let end = self.run_end(lock)?;
         Some((self.sync.ahead.step(who, end, lock)?, end))
     }
 
-    /// There is an answer to such a request, or a thread waits for it now.
+    /// A lock has come that was asked for ahead, or was refused.
     pub(super) fn answered_ahead(&mut self) {
         let ahead = &mut self.sync.ahead;
-        ahead.unanswered = ahead.unanswered.saturating_sub(1);
-        if ahead.unanswered == 0 && std::mem::take(&mut ahead.arrives) {
-            self.arrive(self.meetings.collective);
+        ahead.unanswered -= 1;
+        if ahead.is_answered() && std::mem::take(&mut ahead.is_awaited) {
+            // Unless the call was broken off.
+            if self.meetings.phase == Phase::Flushing(MeetingStage::Flush) {
+                self.begin_flush();
+            }
         }
     }
 
-    /// Whether this rank may come to a collective call now. If not, it comes when all answers are there.
-    pub(super) fn has_answers(&mut self) -> bool {
-        let ahead = &mut self.sync.ahead;
-        ahead.arrives = ahead.unanswered > 0;
-        !ahead.arrives
+    /// This rank has come to a memory barrier, and begins to flush now or when it has all answers.
+    pub(super) fn flush_when_answered(&mut self) {
+        if self.sync.ahead.is_answered() {
+            self.begin_flush();
+        } else {
+            self.sync.ahead.is_awaited = true;
+        }
     }
 
-    /// A thread takes a lock that was asked for ahead.
-    pub(super) fn took_ahead(&mut self) {
+    /// A thread has a lock that was asked for ahead.
+    pub(super) fn took_ahead(&mut self, lock: u32) {
         self.counters.taken_ahead += 1;
-        self.sync.ahead.was_taken(self.cfg.ahead);
+        let most = self.cfg.ahead;
+        if let Some(end) = self.run_end(lock) {
+            self.sync.ahead.reach(end).was_taken(most);
+        }
     }
 
-    /// A lock was asked for ahead in vain: it was refused, or leaves before a thread has taken it.
-    pub(super) fn asked_in_vain(&mut self) {
-        self.sync.ahead.was_in_vain();
+    /// A lock was asked for ahead in vain.
+    pub(super) fn asked_in_vain(&mut self, lock: u32) {
+        if let Some(end) = self.run_end(lock) {
+            self.sync.ahead.reach(end).was_in_vain();
+        }
     }
 }

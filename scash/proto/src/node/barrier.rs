@@ -132,9 +132,6 @@ impl Node {
         let free = self.meetings.phase == Phase::Running && self.reduces().is_none();
         assert!(free, "one collective call at a time");
         self.meetings.collective = collective;
-        if !self.has_answers() {
-            return;
-        }
         match collective {
             Collective::Destroy { first, count, .. } => self.announce_use(first..first.saturating_add(count)),
             _ => self.come(),
@@ -144,9 +141,13 @@ impl Node {
     /// Comes to the memory barrier.
     pub(super) fn come(&mut self) {
         self.meetings.phase = Phase::Flushing(MeetingStage::Flush);
-        if !self.may_meet() {
-            return;
+        if self.may_meet() {
+            self.flush_when_answered();
         }
+    }
+
+    /// Nothing that this rank has asked peers for is on its way any more: it ends its interval, and flushes.
+    pub(super) fn begin_flush(&mut self) {
         if self.keeps_back() {
             self.close(After::Barrier);
         } else {

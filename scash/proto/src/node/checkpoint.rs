@@ -28,10 +28,11 @@
 //!   which are items of the first meeting. A put is in place when the message behind it has come. Of its own
 //!   messages the last tokens may still be on their way, to ranks that cannot have staged without them.
 //! - **No word about a lock or other object.** Every such message but a signal belongs to a thread that waits
-//!   for its object: it asks (`Ask`, `Request`), it is given or refused its place (`Follow`, `Refused`,
-//!   `Queued`), or the object (`Grant`). Each is sent because the one before it has come, and the thread goes
-//!   on because the last one has. (Whoever is `Follow`ed on behalf of a place that was given up is a waiting
-//!   thread, too.) A rank with such a thread does not come to a memory barrier. So when all have come, all
+//!   for its object, or to a lock that was asked for [ahead](super::ahead): somebody asks (`Ask`, `Request`),
+//!   is given or refused the place (`Follow`, `Refused`, `Queued`), or the object (`Grant`). Each is sent
+//!   because the one before it has come, and the thread goes on because the last one has. (Whoever is
+//!   `Follow`ed on behalf of a place that was given up is a waiting thread, too.) A rank with such a thread
+//!   does not come to a memory barrier, and one without such an answer to no meeting. So when all have come, all
 //!   these messages have arrived, and the queue of each lock is where its places and signposts say. Locks
 //!   that are held or idle stay where they are, at ranks that all come back.
 //! - **No record of what was written.** At the end of a barrier all know everything, and histories are
@@ -220,6 +221,7 @@ impl Node {
             ("no message of the next epoch comes while ranks stage", !self.has_early()),
             ("no signal is on its way while ranks stage", !self.sync.objects.owes_signals()),
             ("no interval ends while ranks stage", self.sync.intervals.are_at_rest(self.keeps_back())),
+            ("no lock that was asked for ahead is unanswered", self.sync.ahead.is_answered()),
             ("no reduction is under way while ranks stage", self.sync.reductions.are_at_rest()),
         ];
         rules.iter().find(|rule| !rule.1).map(|rule| rule.0)

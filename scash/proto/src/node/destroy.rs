@@ -8,8 +8,9 @@
 //!    lowest rank, the object with the lowest number. If there is one, that is the outcome at every rank, and
 //!    nothing else has happened. A rank that uses none lets no thread begin to until the call is over; it
 //!    still serves the others, whose threads may use the objects until they come.
-//! 2. **Memory barrier.** Nobody has or wants an object any more, so nothing is on its way but signals, which
-//!    the barrier waits for. At its end each rank forgets what it knew.
+//! 2. **Memory barrier.** Nobody has or wants an object any more, and a rank that has asked for locks
+//!    [ahead](super::ahead) flushes when it has all answers. So nothing is on its way but signals, which the
+//!    barrier waits for. At its end each rank forgets what it knew.
 //!
 //! A rank uses an object if a thread has it, waits or tries for it, or has given it back to wait for a
 //! condition. The count of a semaphore and the number of a flag are nobody's use.

@@ -87,7 +87,7 @@ pub(super) struct Intervals {
     pub(super) brought: Option<(Rank, Brought)>,
     /// What follows each [`Output::Closed`] that is not answered.
     closes: VecDeque<After>,
-    /// Intervals that have begun to end, since the job began.
+    /// Intervals that have begun to end, since the rank began or came back.
     ends_begun: u64,
     /// The rank to whose frames puts may be on their way that a record tells of. Only that rank may hear of
     /// it: the message that tells it comes behind the puts.

@@ -46,8 +46,8 @@ enum State {
     Idle,
     /// Asked for [ahead](super::ahead): nobody of this rank wants it yet.
     Ahead,
-    /// Asked for ahead, and this thread wants it by now. If it is refused, the thread asks anew, and waits.
-    Hoping(u64),
+    /// Asked for ahead, and this thread wants it by now. If it is refused, a patient thread asks anew.
+    Hoping { who: u64, patient: bool },
     /// Asked for ahead, it is here, and nobody has had it. What came with it is not applied yet.
     Fresh,
 }
@@ -60,7 +60,12 @@ impl State {
 
     /// This place may yet be given up.
     fn is_try(self) -> bool {
-        matches!(self, State::Trying(_) | State::Ahead | State::Hoping(_))
+        matches!(self, State::Trying(_)) || self.is_asked_ahead()
+    }
+
+    /// Asked for ahead, and there is no answer.
+    fn is_asked_ahead(self) -> bool {
+        matches!(self, State::Ahead | State::Hoping { .. })
     }
 
     /// The lock has been asked for, and has not come.
@@ -72,7 +77,7 @@ impl State {
     fn activity(self) -> Option<(u64, Relation)> {
         match self {
             State::Held(who) => Some((who, Relation::Holds)),
-            State::Waiting(who) | State::Trying(who) | State::Hoping(who) | State::Entering(who) => {
+            State::Waiting(who) | State::Trying(who) | State::Hoping { who, .. } | State::Entering(who) => {
                 Some((who, Relation::Awaits))
             }
             State::Idle | State::Ahead | State::Fresh => None,
@@ -170,14 +175,12 @@ impl Node {
                 first.state = State::Entering(who);
                 let ticket = first.ticket;
                 self.counters.cached_locks += 1;
-                self.took_ahead();
+                self.took_ahead(lock);
                 self.enter(lock, ticket);
                 self.ask_ahead(lock, who, false)?;
             }
             Some(first) if first.state == State::Ahead => {
-                first.state = if patient { State::Hoping(who) } else { State::Trying(who) };
-                self.took_ahead();
-                self.answered_ahead();
+                first.state = State::Hoping { who, patient };
                 self.ask_ahead(lock, who, false)?;
             }
             Some(first) if !patient && matches!(first.state, State::Held(_) | State::Entering(_)) => {
@@ -198,6 +201,12 @@ impl Node {
             Some(entry) => !entry.spots.is_empty(),
             None => self.manager(lock) == self.cfg.rank,
         }
+    }
+
+    /// Whether it was asked for ahead, and no thread has come for it yet.
+    pub(super) fn was_asked_for_ahead(&self, lock: u32) -> bool {
+        let first = self.sync.locks.get(&lock).and_then(|entry| entry.spots.front());
+        first.is_some_and(|spot| matches!(spot.state, State::Ahead | State::Fresh))
     }
 
     fn refused(&mut self, lock: u32, who: u64) {
@@ -352,12 +361,13 @@ impl Node {
             }
         }
         match state {
-            State::Trying(who) => self.refused(lock, who),
-            State::Hoping(who) => self.ask(lock, who, true)?,
-            _ => {
-                self.asked_in_vain();
-                self.answered_ahead();
-            }
+            State::Hoping { who, patient: true } => self.ask(lock, who, true)?,
+            State::Trying(who) | State::Hoping { who, .. } => self.refused(lock, who),
+            _ => {}
+        }
+        if state.is_asked_ahead() {
+            self.asked_in_vain(lock);
+            self.answered_ahead();
         }
         Some(())
     }
@@ -378,7 +388,7 @@ impl Node {
         self.forget_if_unused(lock);
         self.counters.handed_locks += 1;
         if is_fresh {
-            self.asked_in_vain();
+            self.asked_in_vain(lock);
         }
         self.part_with(LeavingLock { lock, to, known, wants }, given_back);
         Some(())
@@ -418,18 +428,21 @@ impl Node {
         let Some(spot) = first.filter(|s| s.ticket == ticket && s.state.is_asked()) else {
             return lie("a lock that this rank does not wait for");
         };
-        let who = spot.state.activity().map(|(who, _)| who);
+        let (was_asked_ahead, who) = (spot.state.is_asked_ahead(), spot.state.activity().map(|(who, _)| who));
         spot.state = who.map_or(State::Fresh, State::Entering);
         self.learn(from, records)?;
         if who.is_some() {
             self.sync.intervals.brought = Some((from, brought));
             self.enter(lock, ticket);
-            return Ok(());
-        }
-        if self.hand_on(lock).is_none() {
+        } else if self.hand_on(lock).is_none() {
             return lie("a follower of a place in a queue that this rank does not have");
         }
-        self.answered_ahead();
+        if was_asked_ahead {
+            if who.is_some() {
+                self.took_ahead(lock);
+            }
+            self.answered_ahead();
+        }
         Ok(())
     }
 

@@ -110,7 +110,7 @@ impl Node {
 
     /// Whether this rank has come to a collective call that is not over: objects are not for use then.
     pub fn in_collective_call(&self) -> bool {
-        self.meetings.phase != Phase::Running || self.sync.ahead.keeps_from_arriving()
+        self.meetings.phase != Phase::Running
     }
 
     /// Whether this rank has come to a memory barrier whose epoch is not over.
