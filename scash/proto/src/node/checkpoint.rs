@@ -32,8 +32,8 @@
 //!   is given or refused the place (`Follow`, `Refused`, `Queued`), or the object (`Grant`). Each is sent
 //!   because the one before it has come, and the thread goes on because the last one has. (Whoever is
 //!   `Follow`ed on behalf of a place that was given up is a waiting thread, too.) A rank with such a thread
-//!   does not come to a memory barrier, and one without such an answer to no meeting. So when all have come, all
-//!   these messages have arrived, and the queue of each lock is where its places and signposts say. Locks
+//!   does not come to a memory barrier, and one without such an answer to no meeting. So when all have come,
+//!   all these messages have arrived, and the queue of each lock is where its places and signposts say. Locks
 //!   that are held or idle stay where they are, at ranks that all come back.
 //! - **No record of what was written.** At the end of a barrier all know everything, and histories are
 //!   empty.

@@ -101,8 +101,8 @@ pub struct Config {
     /// Whether copies of the next holder of a lock come with it, where their home hands it on: so they do
     /// over a network, where a renewal is a round trip.
     pub bring: bool,
-    /// How far ahead of a thread that takes locks in steps its rank asks for the next ones, in locks, at most;
-    /// 0: never.
+    /// How far ahead of a thread that takes locks in steps its rank asks for the next ones, in locks, at
+    /// most; 0: never.
     pub ahead: u32,
     /// Memory barriers at which one other rank alone wrote a page, until it becomes that rank's; 0: never.
     pub migrate_after: u32,
