@@ -15,6 +15,10 @@
 //! keeps a **signpost** for it: the one follower that the manager can still send there is sent on, to the
 //! place before, whose follower it now is. The next one to ask for the lock, whoever it is, so takes the
 //! signpost away, and there is at most one at rest for a lock.
+//!
+//! What is asked for [ahead](super::ahead) is such a try, for no thread yet. A thread that comes before the
+//! answer has no place of its own in the queue: if the try is refused, it asks as anybody else, behind those
+//! that have asked meanwhile.
 
 use super::intervals::After;
 use super::own::OwnNumber;
