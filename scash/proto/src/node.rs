@@ -4,11 +4,11 @@
 //! home owes its sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date),
 //! `collective` (allocation, homes that move), `shared_frames` (what is left of all this where ranks share
 //! frames). Between barriers: `objects` (which there are, and who manages them), `locks` (who has which),
-//! `served` and `conditions` (the other objects), `destroy` (their end), `own` (those that one rank makes and
-//! destroys by itself), `intervals` (what must be known with
-//! all these), `exact` (what they need not end); `atomics` (words that ranks operate on), `reduce` (values of
-//! all ranks that become one). At the end of some memory barriers: `checkpoint` (what ranks save, and how
-//! they come back).
+//! `ahead` (which are asked for before a thread wants them), `served` and `conditions` (the other objects),
+//! `destroy` (their end), `own` (those that one rank makes and destroys by itself), `intervals` (what must be
+//! known with all these), `exact` (what they need not end); `atomics` (words that ranks operate on), `reduce`
+//! (values of all ranks that become one). At the end of some memory barriers: `checkpoint` (what ranks save,
+//! and how they come back).
 
 mod activities;
 mod adapt;

@@ -3,8 +3,7 @@
 //! Over a network a lock that is elsewhere costs a round trip, and a program with a lock for each of many
 //! things takes them mostly in the order of their numbers: each one a round trip. So a rank watches in what
 //! steps its threads **walk** through the locks that were made together. Who walks, and misses one, also asks
-//! for the next ones that are not here. Their requests leave in one piece with the first, and the answers
-//! come back in one.
+//! for the next ones that are not here. Requests to one rank leave in one piece.
 //!
 //! What is asked for ahead is a *try* that no thread waits for ([`locks`](super::locks)): whoever has the
 //! lock, or waits for it, refuses. So no thread waits for what it does not want, and an answer comes soon,
