@@ -24,13 +24,24 @@ pub enum Expected {
 }
 
 impl Expected {
+    /// Whether a line can be one of these.
+    fn may_be(&self, line: &str) -> bool {
+        match self {
+            Expected::Report { .. } => {
+                serde_json::from_str::<serde_json::Value>(line).is_ok_and(|report| report.is_object())
+            }
+            Expected::Lines { lines, .. } => lines.iter().any(|expected| expected == line),
+        }
+    }
+
     /// Checks what the launchers of one job have printed, one after the other, of which all but the last were
     /// killed, and what is in the program's directory. `may_lack`: some was lost, and they have said so.
     ///
     /// # Errors
     /// Something is wrong: what it is.
     pub fn check(&self, outputs: &[&str], directory: &Path, may_lack: bool) -> Result<(), String> {
-        let lines = lines(outputs);
+        let lines = lines(outputs, |line| self.may_be(line));
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         match self {
             Expected::Report { .. } if may_lack && lines.is_empty() => Ok(()),
             Expected::Report { ranks } => is_equal(&lines, *ranks, outputs.len()),
@@ -42,11 +53,28 @@ impl Expected {
     }
 }
 
-/// Whole lines. What a launcher that was killed has left in mid-line is printed again by the next one.
-fn lines<'a>(outputs: &[&'a str]) -> Vec<&'a str> {
-    let (last, killed) = outputs.split_last().map_or(("", &[][..]), |(last, killed)| (*last, killed));
-    let whole = |text: &'a str| text.rfind('\n').map_or("", |end| &text[..=end]);
-    killed.iter().flat_map(|text| whole(text).lines()).chain(last.lines()).collect()
+/// Whole lines. What a launcher that was killed has left in mid-line is printed again by the next one, or
+/// goes on there: a long line leaves a program in pieces, of which the launcher may have noted the first.
+fn lines(outputs: &[&str], may_be: impl Fn(&str) -> bool) -> Vec<String> {
+    let (mut lines, mut begun) = (Vec::new(), "");
+    for (at, output) in outputs.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
+        let is_killed = at + 1 < outputs.len();
+        let (whole, rest) = output.split_at(if is_killed {
+            output.rfind('\n').map_or(0, |end| end + 1)
+        } else {
+            output.len()
+        });
+        for (number, line) in whole.lines().enumerate() {
+            let joined = format!("{begun}{line}");
+            lines.push(if number == 0 && !may_be(line) && may_be(&joined) {
+                joined
+            } else {
+                line.to_owned()
+            });
+        }
+        begun = rest;
+    }
+    lines
 }
 
 fn is_equal(lines: &[&str], ranks: u32, launchers: usize) -> Result<(), String> {
@@ -128,6 +156,22 @@ mod tests {
         for wrong in [["one\n", "one\none\ntwo\n"], ["one\n", "one\n"], ["wrong\n", "one\ntwo\n"]] {
             assert!(check(two, &wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_launcher_goes_on_in_a_line_of_which_the_one_before_had_noted_a_piece() {
+        let two = &["one", "two"];
+        for right in [["one\ntw", "o\n"], ["tw", "o\none\n"]] {
+            assert_eq!(check(two, &right), Ok(()), "{right:?}");
+        }
+        assert_eq!(check(two, &["one\ntw", "", "o\n"]), Ok(()));
+        for wrong in [["one\ntw", "p\n"], ["one\nt", "o\n"], ["one\ntwo\n", "o\n"]] {
+            assert!(check(two, &wrong).is_err(), "{wrong:?}");
+        }
+        let report = Expected::Report { ranks: 2 };
+        let check = |outputs: &[&str]| report.check(outputs, Path::new("/nowhere"), false);
+        assert_eq!(check(&[r#"{"check":"equal","ran"#, r#"ks":2}"#]), Ok(()));
+        assert!(check(&[r#"{"check":"equal","ran"#, "2}"]).is_err());
     }
 
     #[test]
