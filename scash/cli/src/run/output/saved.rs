@@ -108,9 +108,18 @@ impl Saved {
     pub(in crate::run) fn lengths(&self, rank: usize) -> Lengths {
         let length = |stream: usize| {
             let file = self.files.get(rank).and_then(|files| files.get(stream));
-            file.and_then(|file| file.metadata().ok()).map_or(0, |is| is.len())
+            file.map_or(0, length_of)
         };
         [length(0), length(1)]
+    }
+
+    /// By rank and stream, where less is there than was printed for the user: how much that is.
+    fn taken_back(&self, printed: &[Lengths]) -> Vec<[Option<u64>; 2]> {
+        let of = |(rank, printed): (usize, &Lengths)| {
+            let there = self.lengths(rank);
+            [0, 1].map(|stream| Some(there[stream]).filter(|there| *there < printed[stream]))
+        };
+        printed.iter().enumerate().map(of).collect()
     }
 
     /// Takes back what ranks have printed beyond that. Nobody may print meanwhile.
@@ -240,9 +249,11 @@ pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Sav
         is_over: false,
     };
     let board = Arc::new(PrinterRequests { wishes: Mutex::new(wishes), changed: Condvar::new() });
+    let printed = saved.printed();
     let printing = PrinterThread {
         board: Arc::clone(&board),
-        printed: saved.printed(),
+        printed_again: saved.taken_back(&printed),
+        printed,
         saved,
         sinks: sinks.map(Some),
         buffer: vec![0; MOST],
@@ -257,6 +268,9 @@ struct PrinterThread<S> {
     saved: Arc<Saved>,
     /// By rank. No byte before it is read again.
     printed: Vec<Lengths>,
+    /// Where that was more than there is, since it was taken back: how much there was when ranks went on.
+    /// What they print now may be other text, so it is shown from the beginning of a line.
+    printed_again: Vec<[Option<u64>; 2]>,
     /// `None`: nobody wants more.
     sinks: [Option<S>; 2],
     buffer: Vec<u8>,
@@ -327,6 +341,12 @@ impl<S: Sink> PrinterThread<S> {
             }
             return;
         };
+        if let Some(begin) = self.printed_again[rank][stream].filter(|_| *printed < up_to)
+            && length_of(file) > *printed
+        {
+            *printed = line_begin(file, begin, *printed);
+            self.printed_again[rank][stream] = None;
+        }
         while *printed < up_to {
             let most = usize::try_from(up_to - *printed).unwrap_or(MOST).min(MOST);
             let length = match file.read_at(&mut self.buffer[..most], *printed) {
@@ -349,6 +369,27 @@ impl<S: Sink> PrinterThread<S> {
         }
         give_up(file, begin, *printed);
     }
+}
+
+fn length_of(file: &File) -> u64 {
+    file.metadata().map_or(0, |is| is.len())
+}
+
+/// Where the line begins in which this byte is, or `first` if that is behind it.
+fn line_begin(file: &File, first: u64, byte: u64) -> u64 {
+    let (mut end, mut buffer) = (byte, [0; 4096]);
+    while end > first {
+        let begin = end.saturating_sub(buffer.len() as u64).max(first);
+        let part = &mut buffer[..usize::try_from(end - begin).unwrap_or(0)];
+        if file.read_exact_at(part, begin).is_err() {
+            return byte;
+        }
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return begin + at as u64 + 1;
+        }
+        end = begin;
+    }
+    first
 }
 
 /// Gives the memory of these bytes back, where whole pages of them are.
@@ -415,6 +456,45 @@ mod tests {
         printer.finish();
         assert_eq!(all(&out), [(0, "2\n".to_owned()), (0, String::new()), (1, String::new())]);
         assert_eq!(all(&err)[0], (0, "error\n".to_owned()));
+    }
+
+    /// Output in a directory, as a launcher finds it after one that was killed when it had printed so much.
+    fn found(printed: &str, kept: &str) -> (tempfile::TempDir, Arc<Saved>) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = directory.path().join(name);
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false).open(path).unwrap()
+        };
+        let append = |name| {
+            file(name);
+            File::options().append(true).read(true).open(directory.path().join(name)).unwrap()
+        };
+        let saved = Saved { files: vec![vec![append("out")]], first: 0, record: Some(file("printed")) };
+        saved.note(0, 0, printed.len() as u64);
+        say(&saved, 0, kept);
+        (directory, Arc::new(saved))
+    }
+
+    #[test]
+    fn what_is_printed_anew_goes_on_where_it_was_or_with_a_whole_line_if_it_is_other_text() {
+        let long = format!("{}\n", "x".repeat(10_000));
+        for (before, kept, again, shown) in [
+            ("one\ntwo\n", "one\n", "two\nthree\n", "three\n"),
+            ("one\ntwo\n", "one\n", "twenty\nthree\n", "twenty\nthree\n"),
+            ("one\ntwenty\n", "one\n", "two\nthree\n", "three\n"),
+            ("one\ntw", "one\n", "two\n", "two\n"),
+            ("one\ntwo\n", "one\ntw", "enty\n", "enty\n"),
+            ("one\ntwo\n", "one\n", "2\n", ""),
+            ("one\ntwo\n", "one\n", &long, &long),
+        ] {
+            let (_directory, saved) = found(before, kept);
+            let (printer, [out, _err]) = printer(&saved);
+            say(&saved, 0, again);
+            printer.finish();
+            let seen: Vec<String> = all(&out).into_iter().map(|(_, text)| text).collect();
+            assert_eq!(seen.concat(), shown, "{before:?}, {kept:?}, {again:?}");
+        }
     }
 
     #[test]
