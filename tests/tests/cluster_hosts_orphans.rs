@@ -202,6 +202,23 @@ fn whoever_goes_on_with_a_job_while_its_launcher_is_dying_waits_until_that_is_go
 }
 
 #[test]
+fn an_agent_that_misses_its_launcher_later_than_others_is_asked_again() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let _ = hosts.job(TWO);
+    // The remote shell holds the agent's pipes open for a while, as a network does that has failed.
+    let late = format!("(cat; sleep 5) | {} $host \"$@\" | cat\nexit", hosts.file("rsh").display());
+    let orphan = orphan(&hosts, &replicas(hosts.job_where(TWO, 2, &late)));
+    let started = Instant::now();
+    let command = orphan.resume(None, &["--host", TWO_NAMES]);
+    let ended = orphan.ends_after(&hosts, command, |front| {
+        wait_for_status(front, WHOLE);
+        assert!(started.elapsed() > Duration::from_secs(2), "the agent was missing its launcher at once");
+    });
+    ended.is_right();
+    ended.said(&["is lost; all 4 ranks go on from barrier"]);
+}
+
+#[test]
 fn a_job_that_has_its_launcher_is_left_alone() {
     let Some(hosts) = Hosts::new(2) else { return };
     let job = replicas(hosts.job(TWO));

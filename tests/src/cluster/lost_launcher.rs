@@ -105,6 +105,16 @@ fn lose(mut front: Child, out: &Path, err: &Path) -> (String, String) {
     if ended.is_some() {
         return (text(out), text(err));
     }
+    kill_launcher(&mut front);
+    (text(out), text(err))
+}
+
+/// Kills both processes of a launcher at once.
+///
+/// # Panics
+/// If it cannot be waited for.
+pub fn kill_launcher(front: &mut Child) {
+    let pid = i32::try_from(front.id()).unwrap();
     let signal = |pid: i32, signal: i32| {
         // SAFETY: the call takes numbers; neither process was waited for.
         unsafe { libc::kill(pid, signal) }
@@ -115,7 +125,6 @@ fn lose(mut front: Child, out: &Path, err: &Path) -> (String, String) {
     }
     signal(pid, libc::SIGKILL);
     front.wait().unwrap();
-    (text(out), text(err))
 }
 
 /// Waits until `scash status` says these words on a host.

@@ -32,7 +32,7 @@ pub use job::{
     Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, observe_losable, run, run_beside,
 };
 pub use job_directory::JobDirectory;
-pub use lost_launcher::{Orphan, wait_for_status_on, wait_until_all_are_gone};
+pub use lost_launcher::{Orphan, kill_launcher, wait_for_status_on, wait_until_all_are_gone};
 pub use running::{scash, wait_for_status, wait_for_status_meanwhile};
 
 /// Runs a program of `litmus` in every kind of job, on each of these numbers of ranks.

@@ -95,8 +95,10 @@ impl Losses<'_> {
             News::KeepsNothing(host) if !is_lost(host) => {
                 return find(Wrong::Failure, format!("nobody has killed host {host}, which keeps nothing"));
             }
-            News::OutputLost(host) | News::EndsWithout(host) if !is_lost(host) => {
-                return find(Wrong::Failure, format!("nobody has killed host {host}, without which it ends"));
+            News::OutputLost(host) | News::EndsWithout(host) | News::OutputMissing(host)
+                if !is_lost(host) =>
+            {
+                return find(Wrong::Failure, format!("nobody has killed host {host}, which is missing"));
             }
             News::Back(host) if !is_lost(host) => {
                 return find(Wrong::Failure, format!("host {host} comes back, which was not lost"));
@@ -114,6 +116,7 @@ impl Losses<'_> {
             | News::Lost(_)
             | News::OutputLost(_)
             | News::EndsWithout(_)
+            | News::OutputMissing(_)
             | News::Back(_) => {}
         }
         None
@@ -156,7 +159,8 @@ impl Losses<'_> {
                 | News::Moves(..)
                 | News::Lost(_)
                 | News::OutputLost(_)
-                | News::EndsWithout(_) => {}
+                | News::EndsWithout(_)
+                | News::OutputMissing(_) => {}
             }
         }
         self.hosts.iter().filter(|host| !made_up_for.contains(host)).count() > copies
@@ -218,6 +222,7 @@ mod tests {
             News::KeepsNothing(1),
             News::OutputLost(1),
             News::EndsWithout(3),
+            News::OutputMissing(3),
             rank(0, 2),
             rank(1, 1),
             comes(0, 3),

@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// How long after its launcher's death a job on hosts is gone on with, at most, in milliseconds.
 const RESUME: u32 = 300;
-/// How often agents may say that they have a launcher which is dead.
-const TRIES: u32 = 100;
 /// How long processes may take to end that have nothing left to do.
 const ENDING: Duration = Duration::from_secs(5);
 /// How a job ends that goes on from nowhere: as a rank that was killed.
@@ -166,7 +164,6 @@ impl Job<'_> {
         self.command.env("SCASH_INJECTED", place.injected());
         // A job on hosts that has lost its launcher, and whether it may have been over then.
         let mut orphan: Option<(i32, bool)> = None;
-        let mut tries = 0;
         loop {
             let mut command = self.next_command(place, orphan.map(|(job, _)| job));
             if orphan.is_none() && !place.has_job() {
@@ -182,17 +179,12 @@ impl Job<'_> {
                 hosts.is_some() && done.launcher_killed
             };
             let observed = observe_losable(command, self.limit, act);
-            match orphan {
-                Some(_) if is_too_early(&observed) && tries < TRIES => {
-                    tries += 1;
-                    sleep(pause(RESUME, &mut rng));
-                    continue;
-                }
-                Some((_, may_be_over)) if (may_be_over || run.says_lost()) && finds_nothing(&observed) => {
-                    run.was_over = true;
-                    break;
-                }
-                _ => {}
+            if let Some((_, may_be_over)) = orphan
+                && (may_be_over || run.says_lost())
+                && finds_nothing(&observed)
+            {
+                run.was_over = true;
+                break;
             }
             run.launchers_killed += u64::from(done.launcher_killed);
             run.hits.extend(done.hits);
@@ -236,13 +228,6 @@ impl Job<'_> {
             _ => again(&self.command),
         }
     }
-}
-
-/// Whether an agent has not noticed yet that its launcher is lost.
-fn is_too_early(observed: &Observed) -> bool {
-    ["has a launcher, or has not missed it yet", "its agent has a launcher, which said"]
-        .iter()
-        .any(|words| observed.ended.err.contains(words))
 }
 
 /// Whether agents of the job were looked for in vain.

@@ -93,6 +93,8 @@ pub(super) enum News {
     OutputLost(u32),
     /// by which the job ends.
     EndsWithout(u32),
+    /// All ranks have ended, and go on after all, as some of what those of this host have printed is lost.
+    OutputMissing(u32),
 }
 
 /// What a launcher has told.
@@ -174,6 +176,10 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
     }
     if let Some((_, name)) = text.split_once(" bytes that its ranks have printed are lost with host ") {
         return host(name).map(News::OutputLost);
+    }
+    let missing = text.strip_prefix("not all that its ranks had printed had come from host ");
+    if let Some(name) = missing {
+        return host(name).map(News::OutputMissing);
     }
     let without = text
         .strip_prefix("host ")

@@ -107,7 +107,8 @@ impl Supervisor {
 
     /// When [`tick`](Self::tick) is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let limit = self.limit.map(|(at, _)| at);
+        // Ranks that have ended may be started again after all: the time that there is stays so.
+        let limit = self.limit.filter(|_| self.running > 0).map(|(at, _)| at);
         let next = self.next.map(|(at, _)| at);
         let held_back = self.held_back.as_ref().map(|(at, _)| *at);
         [limit, next, held_back].into_iter().flatten().min()
@@ -137,6 +138,12 @@ impl Supervisor {
     pub(super) fn gone(&mut self) {
         self.running = 0;
         self.blame_the_interrupt();
+    }
+
+    /// No rank runs any more, as another launcher knew, with this exit status of the job.
+    pub(super) fn had_ended(&mut self, status: u8) {
+        self.running = 0;
+        self.verdict = Some(status).filter(|status| *status != 0);
     }
 
     /// Something went wrong. `place` says for people where the failure's rank ran.
@@ -233,12 +240,13 @@ impl Supervisor {
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Instant) -> Vec<Action> {
         if self.running == 0 {
-            (self.limit, self.next) = (None, None);
+            self.next = None;
         }
         if let Some((_, words)) = self.held_back.take_if(|(at, _)| *at <= now) {
             return vec![Action::Say(words)]; // what else is due comes with the next tick
         }
-        if let Some((_, limit)) = self.limit.take_if(|(at, _)| *at <= now) {
+        let any_run = self.running > 0;
+        if let Some((_, limit)) = self.limit.take_if(|(at, _)| any_run && *at <= now) {
             return self.out_of_time(limit, now);
         }
         match self.next.take_if(|(at, _)| *at <= now) {

@@ -307,9 +307,12 @@ impl Agent {
         match RunningRanks::new(assignment, copy) {
             Ok(work) => {
                 self.watch(&work.host_relay, LINES)?;
+                if work.survival.is_some() {
+                    self.uplink.keep(work.layout.size() as usize);
+                }
                 // Without it the loss of the launcher is the end of the job, as where nobody wants more.
                 if let Some(orphan) = succession.and_then(|all| Orphan::new(all, work.host).ok()) {
-                    self.outlive(orphan, work.layout.size())?;
+                    self.outlive(orphan)?;
                 }
                 let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
                 self.work = Some(work);
@@ -328,14 +331,16 @@ impl Agent {
         work.begun = true;
         let printing = if work.survival.is_some() {
             self.start_survivors(&mut work, None)?;
-            self.send_saved(&work)?
+            self.hear_survivors(&work)?
         } else {
             let mut wiring = Wiring::elsewhere(work.one_stream);
             self.start_ranks(&mut work, |rank| wiring.make(rank).map(RankSetup::plain))?;
             let uplink = &self.uplink;
-            Printing::send(wiring, |done| outputs(uplink, done)).map_err(|error| trouble(&error))?
+            let printing = Printing::send(wiring, |done| outputs(uplink, done));
+            let printing = printing.map_err(|error| trouble(&error))?;
+            self.watch(&printing, PRINTED)?;
+            printing
         };
-        self.watch(&printing, PRINTED)?;
         work.printing = Some(printing);
         self.work = Some(work);
         Ok(())
@@ -383,7 +388,10 @@ impl Agent {
             // What ranks have left behind may hold the pipes of their output.
             sweep::sweep(&[]);
         }
-        let is_done = have_ended && work.printing.is_none();
+        // Ranks that may be started again are waited for until the launcher says that the job is over.
+        let may_be_done =
+            work.survival.as_ref().is_none_or(|survival| survival.is_finished && !survival.is_done);
+        let is_done = have_ended && work.printing.is_none() && may_be_done;
         if self.is_orphan() {
             reports.clear(); // no launcher knows these ranks
         }
@@ -400,7 +408,10 @@ impl Agent {
         }
         if is_done {
             self.send(&Up::Done)?;
-            self.over = true;
+            match self.survival() {
+                Some(survival) => survival.is_done = true,
+                None => self.over = true,
+            }
         }
         if have_ended { self.survivors_have_ended() } else { Ok(()) }
     }

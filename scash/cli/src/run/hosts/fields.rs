@@ -102,6 +102,15 @@ impl<'a> Fields<'a> {
         Ok(self.array::<1>()?[0])
     }
 
+    /// Whether something is so.
+    pub(super) fn flag(&mut self) -> Result<bool, String> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(format!("{other} where there is 0 or 1")),
+        }
+    }
+
     pub(super) fn number(&mut self) -> Result<u32, String> {
         Ok(u32::from_le_bytes(self.array()?))
     }

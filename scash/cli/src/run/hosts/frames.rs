@@ -16,7 +16,7 @@
 //! | 4 | Started | rank `u32`, pid `u32` |
 //! | 5 | Report: what a rank said, or how it ended | see [`Report::encode`] |
 //! | 6 | Output | 1 for stdout and 2 for stderr `u8`, rank `u32`, the bytes: none when that rank prints no more |
-//! | 7 | Done: all ranks have ended and all output is out | |
+//! | 7 | Done: all ranks have ended and all output is on its way | |
 //! | 8 | Alive, now and then | |
 //! | 9 | OutOfMemory: the system has killed a process there for want of memory, perhaps the rank whose end is told next | |
 //! | 10 | Store: what the store of a rank says, or a copy of it, after Recall | see [`Frame::state`] |
@@ -48,7 +48,7 @@
 //! | 10 | Rewind: make of ranks what they were at an epoch | see [`Frame::rewound`] |
 //! | 11 | Again: start all ranks from there | base; how long ago, in nanoseconds, the launcher learnt that a rank was lost, and when all had ended, `u64` each; number of ranks `u32`, and where they run, see [`Layout::encode`]; a list of those that were adopted, each with its host, `u32` each; the new secret |
 //! | 12 | Commit: what ranks had printed at this epoch is not taken back any more | epoch `u64` |
-//! | 13 | Finish: ranks will not be started again | |
+//! | 13 | Finish: all ranks have ended for good, unless ranks are recalled | exit status of the job `u8` |
 //! | 14 | Empty: make the store of a rank a new one | rank `u32` |
 //! | 15 | Read: send what has been written of the store of a rank, some of it | rank `u32`, from `u64`, to `u64` |
 //! | 16 | Piece: write this into the store of a rank | rank `u32`, place `u64`, the bytes |
@@ -80,7 +80,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 11;
+const VERSION: u32 = 12;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -130,6 +130,10 @@ pub(super) enum Up {
 pub(super) struct Keeping {
     /// What its ranks were started from last.
     pub(super) base: Base,
+    /// If a launcher has said that all ranks have ended for good: the exit status of the job.
+    pub(super) finished: Option<u8>,
+    /// Whether ranks were ended since then, to be started again.
+    pub(super) is_recalled: bool,
     /// Where all ranks ran then.
     pub(super) layout: Layout,
     /// Ranks that others had adopted, and the host of each.
@@ -161,7 +165,7 @@ pub(super) enum Down {
     Rewind(Vec<Rewound>),
     Again(Again),
     Commit(Epoch),
-    Finish,
+    Finish(u8),
     Empty(u32),
     Read { rank: u32, range: Range<u64> },
     Piece(StoreChunk),
@@ -307,7 +311,7 @@ impl Down {
                 frame.layout(layout).adopted(adopted).secret(secret)
             }
             Down::Commit(epoch) => Frame::new(12).long(epoch.0),
-            Down::Finish => Frame::new(13),
+            Down::Finish(status) => Frame::new(13).byte(*status),
             Down::Empty(rank) => Frame::new(14).number(*rank),
             Down::Read { rank, range } => Frame::new(15).number(*rank).long(range.start).long(range.end),
             Down::Piece(piece) => Frame::new(16).piece(piece),
@@ -347,7 +351,7 @@ impl Down {
                 Down::Again(Again { base, ago, layout, adopted, secret: fields.secret()? })
             }
             12 => Down::Commit(Epoch(fields.long()?)),
-            13 => Down::Finish,
+            13 => Down::Finish(fields.byte()?),
             14 => Down::Empty(fields.number()?),
             15 => Down::Read { rank: fields.number()?, range: fields.long()?..fields.long()? },
             16 => Down::Piece(fields.piece()?),

@@ -3,6 +3,7 @@
 //! first ([`survive`]).
 
 mod accusations;
+mod end;
 mod failures;
 mod heartbeats;
 mod moves;
@@ -23,7 +24,7 @@ use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
 use crate::run::front::{FrontNews, Orders, SignalOrder};
 use crate::run::oom;
-use crate::run::output::{self, Stream};
+use crate::run::output;
 use crate::run::plan::Plan;
 use crate::run::supervisor::{Action, Supervisor};
 use crate::run::{Refusal, status, sweep};
@@ -35,11 +36,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::Secret;
 use scash_join::boot::{Exit, LauncherRelay, Layout, Report};
 use standby::Standby;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use survive::Survival;
+use takeover::Served;
 
 /// What became readable: the pipe from a host's agent by twice the host's number, the pipe to it by one more,
 /// or one of these.
@@ -130,6 +132,8 @@ struct Job<'a> {
     succession: Option<Succession>,
     /// By host: what it has kept, until all have said that, if the job has lost its launcher before.
     keepings: Vec<Option<Keeping>>,
+    /// Hosts whose agents have said that they have that launcher, when they have last.
+    served: BTreeMap<u32, Served>,
     /// What is to go wrong because the user wants it.
     failures: Failures,
     /// The second launcher, if the user wants one.
@@ -174,6 +178,7 @@ impl<'a> Job<'a> {
             control: Control::open().ok(),
             succession: takeover::succession(plan, hosts, one_stream)?,
             keepings: hosts.names.iter().map(|_| None).collect(),
+            served: BTreeMap::new(),
             failures: Failures::of(plan, hosts)?,
             standby: Standby::None,
             unreached: BTreeSet::new(),
@@ -207,25 +212,6 @@ impl<'a> Job<'a> {
         !is_out && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
     }
 
-    /// The last rank has ended.
-    fn over(&mut self) -> Instant {
-        self.finish_survivors();
-        *self.over_since.insert(Instant::now())
-    }
-
-    /// Lets all agents go, and gives the commands that called them time to end.
-    fn part(&mut self) {
-        self.links.iter_mut().for_each(AgentLink::let_go);
-        let released = self.release_unreached();
-        self.part_with_standby();
-        let by = Instant::now() + FAREWELL;
-        while Instant::now() < by && self.links.iter().any(|link| link.exit.is_none()) {
-            std::thread::sleep(Duration::from_millis(1));
-            self.links.iter_mut().for_each(|link| link.reap(Instant::now()));
-        }
-        released.wait();
-    }
-
     /// Waits for the next thing to happen, and acts on it.
     fn step(&mut self) -> Result<(), Refusal> {
         let mut events = [EpollEvent::empty(); 64];
@@ -248,6 +234,7 @@ impl<'a> Job<'a> {
             self.settle();
         }
         self.look_after_links();
+        self.call_served_again();
         self.probe_hosts();
         self.look_for_lost_hosts();
         self.judge_accusations();
@@ -267,7 +254,7 @@ impl<'a> Job<'a> {
         let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
         let tell = self.start_by.and(self.tell_by);
         let doubts = self.survival.as_ref().and_then(Survival::deadline);
-        let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by];
+        let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by, self.calls_served_at()];
         let probe = self.links.iter().any(|link| link.probe.is_some()).then_some(self.next_probe);
         let due =
             own.into_iter().chain([self.supervisor.deadline(), doubts, probe, self.failures.deadline()]);
@@ -474,15 +461,6 @@ impl<'a> Job<'a> {
         self.launcher_relay.lost(&ranks, &why, status::LAUNCHER);
     }
 
-    /// Nothing more comes of what ranks of a host have printed: what has come is printed, whole lines or not.
-    fn print_no_more_of(&mut self, host: u32) {
-        for rank in self.layout.ranks_of(host) {
-            for stream in Stream::BOTH {
-                self.printers.print(stream, OutputChunk { host, rank, bytes: Vec::new() });
-            }
-        }
-    }
-
     /// Notices agents that are gone, or that keep the job from ending.
     fn look_after_links(&mut self) {
         let now = Instant::now();
@@ -515,7 +493,8 @@ impl<'a> Job<'a> {
         }
         if now >= self.next_beat {
             self.next_beat = now + BEAT;
-            self.links.iter_mut().filter(|link| link.is_served()).for_each(|link| link.send(&Down::Alive));
+            let waits = |link: &&mut AgentLink| link.is_served() || link.stage == AgentStage::Done;
+            self.links.iter_mut().filter(waits).for_each(|link| link.send(&Down::Alive));
         }
         self.dead_by = self.dead_by.filter(|by| now < *by);
         self.settle();

@@ -36,7 +36,8 @@ pub(super) enum AgentStage {
     Ready,
     /// It may start them.
     Running,
-    /// Its ranks have ended, and all they printed has come.
+    /// Its ranks have ended, and all they printed has come. If they may be started again, it waits for word
+    /// that the job is over.
     Done,
     /// It is out of reach, or was let go.
     Gone,
@@ -156,6 +157,16 @@ impl AgentLink {
         }
     }
 
+    /// That to a host which is called later.
+    pub(super) fn put_off(name: &str) -> AgentLink {
+        AgentLink { stage: AgentStage::Calling, ..AgentLink::absent(name) }
+    }
+
+    /// Whether it is called later.
+    pub(super) fn is_put_off(&self) -> bool {
+        self.stage == AgentStage::Calling && self.ends().is_none()
+    }
+
     /// The ends to be polled, for reading and for writing.
     pub(super) fn ends(&self) -> Option<(&File, &File)> {
         Some((self.from.as_ref()?, self.to.as_ref()?))
@@ -169,6 +180,14 @@ impl AgentLink {
     /// Whether it has answered and has not ended.
     pub(super) fn is_served(&self) -> bool {
         self.is_open() && self.stage != AgentStage::Calling
+    }
+
+    /// If it was done, it is not any more: its ranks may be started again.
+    pub(super) fn goes_on(&mut self, now: Instant) {
+        if self.stage == AgentStage::Done {
+            (self.stage, self.heard) = (AgentStage::Running, now);
+            self.cut_off = Some(now).filter(|_| self.exit.is_some() || self.from.is_none());
+        }
     }
 
     /// Sends a frame, or keeps it until there is room. If nobody is there to read it, that shows elsewhere.
@@ -230,7 +249,7 @@ impl AgentLink {
 
     /// Lets the agent go: it ends its ranks, if it has any, and waits for no other launcher.
     pub(super) fn let_go(&mut self) {
-        if self.is_open() {
+        if self.stage != AgentStage::Gone {
             self.send(&Down::Farewell);
         }
         self.leave();

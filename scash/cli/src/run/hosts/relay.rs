@@ -133,46 +133,18 @@ pub(in crate::run) struct Search {
     pub(in crate::run) agent: Option<PathBuf>,
 }
 
-/// How long `scash resume` waits for an agent to miss its launcher: one that was just killed may take a
-/// moment to be gone.
-const DYING: Duration = Duration::from_secs(2);
-/// How often it looks meanwhile.
-const LOOK: Duration = Duration::from_millis(200);
-
-/// Waits for agents to miss their launcher. They are found once more on the host that they were found on, or
-/// here; if that brings nothing, what was found before counts.
-fn wait_for_its_end(job: &str, on: Option<&str>, search: &Search, found: &mut Vec<Found>) {
-    let until = Instant::now() + DYING;
-    while found.iter().any(|found| !found.misses_its_launcher()) && Instant::now() < until {
-        thread::sleep(LOOK);
-        let again = match on {
-            Some(host) => ask(job, host, search, Some(DYING)).unwrap_or_default(),
-            None => find(Some(job)).unwrap_or_default(),
-        };
-        if !again.is_empty() {
-            *found = again;
-        }
-    }
-}
-
 /// `scash resume JOB`: becomes the command that goes on with the job. Returns why it cannot.
 pub(in crate::run) fn resume(job: &str, search: Search) -> Result<std::convert::Infallible, String> {
     let mut found = find(Some(job)).map_err(|error| format!("looking for agents of job {job}: {error}"))?;
-    let (mut whys, mut on) = (Vec::new(), None);
+    let mut whys = Vec::new();
     for host in &search.hosts {
         if !found.is_empty() {
             break;
         }
         match ask(job, host, &search, None) {
-            Ok(there) => (found, on) = (there, Some(host.as_str())),
+            Ok(there) => found = there,
             Err(why) => whys.push(format!("host {host}: {why}")),
         }
-    }
-    wait_for_its_end(job, on, &search, &mut found);
-    if let Some(served) = found.iter().find(|found| found.left.is_none()) {
-        let Found { succession, host, .. } = served;
-        let name = succession.names.get(*host as usize).map_or("", String::as_str);
-        whys.push(format!("host {name}: its agent has a launcher, or has not missed it yet"));
     }
     found.sort_by(|one, other| one.succession.job.cmp(&other.succession.job));
     found.dedup_by(|one, other| one.succession.job == other.succession.job);

@@ -29,12 +29,12 @@ impl Frame {
         self.number(*rank).long(*at).bytes(bytes)
     }
 
-    /// How many there are, and each: rank, base, how much it had printed, and what it is there: 0 stays, 1
-    /// comes, 2 a copy.
+    /// How many there are, and each: rank, base, how much it had printed, how much of that or more is out,
+    /// and what it is there: 0 stays, 1 comes, 2 a copy.
     pub(super) fn rewound(self, all: &[Rewound]) -> Frame {
-        all.iter().fold(self.length(all.len()), |frame, Rewound { rank, base, output, place }| {
+        all.iter().fold(self.length(all.len()), |frame, Rewound { rank, base, output, shown, place }| {
             let frame = frame.number(*rank).base(*base).long(output[0]).long(output[1]);
-            frame.byte(*place as u8)
+            frame.long(shown[0]).long(shown[1]).byte(*place as u8)
         })
     }
 
@@ -50,10 +50,14 @@ impl Frame {
             .fold(self.length(adopted.len()), |frame, (rank, host)| frame.number(*rank).number(*host))
     }
 
-    /// Base, where ranks ran, which were adopted, how many have printed, and each with its number and
-    /// lengths.
-    pub(super) fn keeping(self, Keeping { base, layout, adopted, printed }: &Keeping) -> Frame {
-        let frame = self.base(*base).layout(layout).adopted(adopted).length(printed.len());
+    /// Base, the exit status behind a byte that says whether there is one, another such byte for whether
+    /// ranks were recalled, where ranks ran, which were adopted, how many have printed, and each with its
+    /// number and lengths.
+    pub(super) fn keeping(self, keeping: &Keeping) -> Frame {
+        let Keeping { base, finished, is_recalled, layout, adopted, printed } = keeping;
+        let frame = self.base(*base).byte(u8::from(finished.is_some())).byte(finished.unwrap_or(0));
+        let frame = frame.byte(u8::from(*is_recalled));
+        let frame = frame.layout(layout).adopted(adopted).length(printed.len());
         let rank =
             |frame: Frame, (rank, [out, err]): &(u32, Lengths)| frame.number(*rank).long(*out).long(*err);
         printed.iter().fold(frame, rank)
@@ -101,8 +105,8 @@ impl Fields<'_> {
         let mut all = Vec::new();
         for _ in 0..length {
             let (rank, base) = (self.number()?, self.base()?);
-            let output = [self.long()?, self.long()?];
-            all.push(Rewound { rank, base, output, place: self.place()? });
+            let (output, shown) = ([self.long()?, self.long()?], [self.long()?, self.long()?]);
+            all.push(Rewound { rank, base, output, shown, place: self.place()? });
         }
         Ok(all)
     }
@@ -127,7 +131,9 @@ impl Fields<'_> {
     }
 
     pub(super) fn keeping(&mut self) -> Result<Keeping, String> {
-        let (base, layout) = (self.base()?, self.layout()?);
+        let (base, has_finished, status) = (self.base()?, self.flag()?, self.byte()?);
+        let (finished, is_recalled) = (has_finished.then_some(status), self.flag()?);
+        let layout = self.layout()?;
         let adopted = self.adopted(&layout)?;
         let size = layout.size();
         let length = self.number()?;
@@ -137,7 +143,7 @@ impl Fields<'_> {
         }
         match printed.iter().find(|(rank, _)| *rank >= size) {
             Some((rank, _)) => Err(format!("rank {rank} of {size}")),
-            None => Ok(Keeping { base, layout, adopted, printed }),
+            None => Ok(Keeping { base, finished, is_recalled, layout, adopted, printed }),
         }
     }
 }

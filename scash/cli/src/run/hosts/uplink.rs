@@ -3,7 +3,7 @@
 
 use super::frames::{MOST_OUTPUT, Up};
 use crate::run::output::{Lengths, Sink, Stream};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,33 @@ struct Sent {
     lengths: Vec<Lengths>,
     /// By stream: pieces of which the launcher has not said that they are out, oldest first.
     unprinted: [VecDeque<(u32, Vec<u8>)>; 2],
+    /// By stream and rank: the beginning of a line that the launcher has, and shows when its end has come.
+    begun: [BTreeMap<u32, Vec<u8>>; 2],
+}
+
+impl Sent {
+    /// What the launcher has perhaps not shown of a stream, in its order.
+    fn unseen(&self, stream: usize) -> impl Iterator<Item = (u32, &[u8])> {
+        let begun = self.begun[stream].iter().map(|(rank, bytes)| (*rank, &bytes[..]));
+        begun.chain(self.unprinted[stream].iter().map(|(rank, bytes)| (*rank, &bytes[..])))
+    }
+
+    /// The oldest piece of a stream is out, but for a line that has no end.
+    fn is_out(&mut self, stream: usize) {
+        let Some((rank, bytes)) = self.unprinted[stream].pop_front() else { return };
+        let begun = self.begun[stream].entry(rank).or_default();
+        // It is shown when its rank prints no more, too.
+        if bytes.is_empty() {
+            begun.clear();
+        }
+        match bytes.iter().rposition(|byte| *byte == b'\n') {
+            Some(end) => *begun = bytes[end + 1..].to_vec(),
+            None => begun.extend(bytes),
+        }
+        if begun.is_empty() {
+            self.begun[stream].remove(&rank);
+        }
+    }
 }
 
 /// How much of a stream may be sent.
@@ -60,9 +87,11 @@ impl Uplink {
         Arc::new(Uplink { launcher: Mutex::new(launcher), changed: Condvar::new(), rooms: [room(), room()] })
     }
 
-    /// From now on the end of the launcher is not the end: output of so many ranks waits for the next one.
+    /// From now on ranks may go on elsewhere, or under another launcher, for which output of so many ranks
+    /// waits.
     pub(super) fn keep(&self, ranks: usize) {
-        let sent = Sent { lengths: vec![[0; 2]; ranks], unprinted: Default::default() };
+        let lengths = vec![[0; 2]; ranks];
+        let sent = Sent { lengths, unprinted: Default::default(), begun: Default::default() };
         lock(&self.launcher).kept = Some(sent);
     }
 
@@ -87,11 +116,18 @@ impl Uplink {
     pub(super) fn open(&self) -> io::Result<()> {
         let mut launcher = lock(&self.launcher);
         launcher.is_open = true;
-        let LauncherPipe { pipe: Some(pipe), kept: Some(Sent { unprinted, .. }), .. } = &mut *launcher else {
+        let LauncherPipe { pipe: Some(pipe), kept: Some(sent), .. } = &mut *launcher else {
             return Ok(());
         };
-        for (stream, pieces) in Stream::BOTH.into_iter().zip(unprinted) {
-            for (rank, bytes) in pieces {
+        for stream in Stream::BOTH {
+            let index = stream as usize - 1;
+            // It says of each piece that it is out, whoever was told of it before.
+            for (rank, begun) in std::mem::take(&mut sent.begun[index]).into_iter().rev() {
+                for part in begun.rchunks(MOST_OUTPUT) {
+                    sent.unprinted[index].push_front((rank, part.to_vec()));
+                }
+            }
+            for (rank, bytes) in &sent.unprinted[index] {
                 let piece = Up::Output { stream, rank: *rank, bytes: bytes.clone() };
                 pipe.write_all(&piece.encode())?;
             }
@@ -100,16 +136,24 @@ impl Uplink {
         Ok(())
     }
 
+    /// Ranks, and how much of what each has printed was sent, here or by others.
+    pub(super) fn sent(&self) -> Vec<(usize, Lengths)> {
+        let launcher = lock(&self.launcher);
+        launcher
+            .kept
+            .as_ref()
+            .map_or_else(Vec::new, |sent| sent.lengths.iter().copied().enumerate().collect())
+    }
+
     /// Ranks that have printed here, and how much of that is out.
     pub(super) fn printed(&self) -> Vec<(u32, Lengths)> {
         let launcher = lock(&self.launcher);
-        let Some(Sent { lengths, unprinted }) = &launcher.kept else { return Vec::new() };
-        let mut printed = lengths.clone();
-        for (stream, (rank, bytes)) in
-            (0..).zip(unprinted).flat_map(|(i, all)| all.iter().map(move |p| (i, p)))
-        {
-            let length: &mut u64 = &mut printed[*rank as usize][stream];
-            *length = length.saturating_sub(bytes.len() as u64);
+        let Some(sent) = &launcher.kept else { return Vec::new() };
+        let mut printed = sent.lengths.clone();
+        let unseen = |stream| sent.unseen(stream).map(move |(rank, bytes)| (rank, stream, bytes.len()));
+        for (rank, stream, bytes) in (0..2).flat_map(unseen) {
+            let length: &mut u64 = &mut printed[rank as usize][stream];
+            *length = length.saturating_sub(bytes as u64);
         }
         (0..).zip(printed).filter(|(_, lengths)| *lengths != [0; 2]).collect()
     }
@@ -134,7 +178,7 @@ impl Uplink {
         let LauncherPipe { pipe, kept, .. } = &mut *launcher;
         let up = Up::Output { stream, rank, bytes: bytes.to_vec() };
         let sent = pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()));
-        let (Some(Sent { lengths, unprinted }), index) = (kept, stream as usize - 1) else { return sent };
+        let (Some(Sent { lengths, unprinted, .. }), index) = (kept, stream as usize - 1) else { return sent };
         unprinted[index].push_back((rank, bytes.to_vec()));
         if let Some(lengths) = lengths.get_mut(rank as usize) {
             lengths[index] += bytes.len() as u64;
@@ -145,8 +189,8 @@ impl Uplink {
 
     /// So many bytes of a stream are out: those of its oldest piece.
     pub(super) fn taken(&self, stream: Stream, bytes: u32) {
-        if let Some(Sent { unprinted, .. }) = &mut lock(&self.launcher).kept {
-            unprinted[stream as usize - 1].pop_front();
+        if let Some(sent) = &mut lock(&self.launcher).kept {
+            sent.is_out(stream as usize - 1);
         }
         let room = self.room(stream);
         if let Some(left) = &mut *lock(&room.bytes) {
@@ -254,20 +298,22 @@ mod tests {
         uplink.keep(2);
         uplink.skip(&[(1, [100, 0])]);
         let mut output = Output::new(uplink.clone(), Stream::Out, file());
-        output.take(1, b"printed").unwrap();
-        output.take(1, b"on its way").unwrap();
-        uplink.taken(Stream::Out, 7);
+        output.take(1, b"printed\nand").unwrap();
+        output.take(1, b" on its way").unwrap();
+        uplink.taken(Stream::Out, 11);
         uplink.cut();
         uplink.send(&Up::Done).unwrap();
-        assert_eq!(uplink.printed(), [(1, [107, 0])]);
-        let writer = thread::spawn(move || output.take(1, b"later"));
+        assert_eq!(uplink.printed(), [(1, [108, 0])], "the launcher waits for the end of the line");
+        let writer = thread::spawn(move || output.take(1, b"later\n"));
         let next = file();
         uplink.connect(next.try_clone().unwrap());
         assert!(said(next.try_clone().unwrap()).is_empty());
         uplink.open().unwrap();
         writer.join().unwrap().unwrap();
-        assert_eq!(said(next), [frame(b"on its way"), frame(b"later")].concat());
-        uplink.taken(Stream::Out, 10);
-        assert_eq!(uplink.printed(), [(1, [117, 0])]);
+        assert_eq!(said(next), [frame(b"and"), frame(b" on its way"), frame(b"later\n")].concat());
+        for piece in [3, 11, 6] {
+            uplink.taken(Stream::Out, piece);
+        }
+        assert_eq!(uplink.printed(), [(1, [128, 0])]);
     }
 }

@@ -38,6 +38,8 @@ pub(in crate::run) struct Rewound {
     pub(in crate::run) rank: u32,
     pub(in crate::run) base: Base,
     pub(in crate::run) output: Lengths,
+    /// How much of what it has printed is out, if that is more.
+    pub(in crate::run) shown: Lengths,
     pub(in crate::run) place: RewoundPlace,
 }
 
@@ -108,7 +110,7 @@ pub(in crate::run) fn rounds(
         let RecoveryAction::WriteBase { rank, host, base } = *step else { continue };
         let output = printed.get(&rank).copied();
         let output = output.ok_or_else(|| format!("what ranks had printed at epoch {epoch} is not known"))?;
-        let rewound = (host, Rewound { rank, base, output, place: RewoundPlace::Stays });
+        let rewound = (host, Rewound { rank, base, output, shown: output, place: RewoundPlace::Stays });
         match rounds.last_mut() {
             Some(round) if round[0].1.base == base => round.push(rewound),
             _ => rounds.push(vec![rewound]),

@@ -183,6 +183,28 @@ fn the_time_limit_does_not_matter_to_a_job_that_is_over() {
 }
 
 #[test]
+fn the_time_limit_stays_while_ranks_have_ended_that_may_be_started_again() {
+    let now = Instant::now();
+    let mut supervisor = Supervisor::new(1, Some(SECOND), now);
+    supervisor.exited();
+    assert_eq!((supervisor.deadline(), supervisor.tick(now + 2 * SECOND)), (None, vec![]));
+    supervisor.recovering(1);
+    assert_eq!(supervisor.deadline(), Some(now + SECOND));
+    assert!(!supervisor.tick(now + 2 * SECOND).is_empty());
+    assert_eq!(supervisor.verdict(), status::TIMEOUT);
+}
+
+#[test]
+fn a_job_that_another_launcher_saw_end_has_its_status() {
+    for status in [0, 3] {
+        let mut supervisor = Supervisor::new(2, None, Instant::now());
+        supervisor.had_ended(status);
+        assert!(supervisor.is_over());
+        assert_eq!((supervisor.verdict(), supervisor.may_go_on()), (status, status == 0));
+    }
+}
+
+#[test]
 fn a_time_limit_beyond_all_time_is_none() {
     assert!(Supervisor::new(1, Some(Duration::MAX), Instant::now()).deadline().is_none());
 }

@@ -54,9 +54,8 @@ fn has_ended(launcher: &File) -> bool {
 
 impl Agent {
     /// From now on the job outlives its launcher.
-    pub(super) fn outlive(&mut self, orphan: Orphan, ranks: u32) -> Result<(), Refusal> {
+    pub(super) fn outlive(&mut self, orphan: Orphan) -> Result<(), Refusal> {
         self.watch(&orphan.rendezvous.listener, FOUND)?;
-        self.uplink.keep(ranks as usize);
         self.orphan = Some(orphan);
         Ok(())
     }
@@ -74,12 +73,12 @@ impl Agent {
     /// The launcher is out of reach. That is the end, or another one is waited for.
     pub(super) fn lose_launcher(&mut self) {
         self.is_unheard = false;
-        let may_go_on = self.work.as_ref().is_some_and(|work| work.begun)
-            && self.survival().is_some_and(|s| !s.is_finished);
-        let (Some(orphan), true) = (&mut self.orphan, may_go_on) else {
+        let survival = self.work.as_mut().filter(|work| work.begun).and_then(|work| work.survival.as_mut());
+        let (Some(orphan), Some(survival)) = (&mut self.orphan, survival) else {
             self.over = true;
             return;
         };
+        survival.is_left();
         orphan.must_tell = false;
         if let Some(launcher) = self.launcher.take() {
             // It may be that of the process's standard input, which stays open.
@@ -173,7 +172,8 @@ impl Agent {
         let Some(survival) = work.survival.as_ref().filter(|survival| survival.phase == Phase::Ended) else {
             return Ok(());
         };
-        let (base, layout, adopted) = (survival.base, work.layout.clone(), survival.adopted.clone());
+        let (base, finished, is_recalled) = (survival.base, survival.finished, survival.is_recalled);
+        let (layout, adopted) = (work.layout.clone(), survival.adopted.clone());
         let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
         let Some(orphan) = self.orphan.as_mut().filter(|orphan| orphan.must_tell) else { return Ok(()) };
         orphan.must_tell = false;
@@ -181,7 +181,7 @@ impl Agent {
             self.send(&Up::Listens(address))?;
         }
         let printed = self.uplink.printed();
-        self.send(&Up::Keeps(Box::new(Keeping { base, layout, adopted, printed })))
+        self.send(&Up::Keeps(Box::new(Keeping { base, finished, is_recalled, layout, adopted, printed })))
     }
 
     /// The other launcher has all that it needs, and is this agent's from now on.
@@ -189,6 +189,9 @@ impl Agent {
         if let Some(orphan) = &mut self.orphan {
             orphan.until = None;
         }
+        // If ranks have ended for good, it must know when something is missing.
+        let ranks = self.work.as_ref().map_or_else(Vec::new, |work| work.host_relay.ranks().to_vec());
+        ranks.into_iter().try_for_each(|rank| self.tell_what_is_printed(rank))?;
         let opened = self.uplink.open();
         self.sent(opened).map_err(|error| trouble(&error))
     }

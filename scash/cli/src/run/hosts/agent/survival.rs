@@ -31,8 +31,14 @@ pub(super) struct Survival {
     /// The newest epoch of which rank 0 has told.
     pub(super) told: Epoch,
     pub(super) phase: Phase,
-    /// Whether ranks will not be started again.
+    /// Whether the launcher has said that all ranks have ended for good.
     pub(super) is_finished: bool,
+    /// Whether it knows that all they have printed is on its way.
+    pub(super) is_done: bool,
+    /// If any launcher has said that they have: the exit status of the job.
+    pub(super) finished: Option<u8>,
+    /// Whether ranks were ended since they were started last, to be started again.
+    pub(super) is_recalled: bool,
 }
 
 impl Survival {
@@ -47,10 +53,28 @@ impl Survival {
         recovery::withhold_descriptors();
         let kept = Kept::of_host(layout.size(), env, is_one)?;
         let (base, told) = (Base::default(), Epoch(0));
-        let (adopted, phase, is_finished) = (Vec::new(), Phase::Together, false);
-        let mut survival = Survival { kept, rule, base, adopted, told, phase, is_finished };
+        let (adopted, phase) = (Vec::new(), Phase::Together);
+        let (is_finished, is_done, is_recalled, finished) = (false, false, false, None);
+        let mut survival =
+            Survival { kept, rule, base, adopted, told, phase, is_finished, is_done, is_recalled, finished };
         survival.place(layout, host);
         Ok(survival)
+    }
+
+    /// All ranks have ended for good.
+    pub(super) fn finish(&mut self, status: u8) {
+        (self.is_finished, self.finished) = (true, Some(status));
+    }
+
+    /// The launcher that has said so is gone. The next one finds out.
+    pub(super) fn is_left(&mut self) {
+        (self.is_finished, self.is_done) = (false, false);
+    }
+
+    /// All ranks are to be started again, also if they have ended.
+    pub(super) fn goes_on(&mut self) {
+        self.is_left();
+        (self.finished, self.is_recalled) = (None, true);
     }
 
     /// Ranks run so from now on.

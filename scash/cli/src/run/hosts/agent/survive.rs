@@ -11,7 +11,7 @@
 
 use super::running_ranks::RunningRanks;
 use super::survival::{Phase, Survival};
-use super::{Agent, COMMITTED, LINES, SAID, failed, is_gone, outputs, trouble};
+use super::{Agent, COMMITTED, LINES, PRINTED, SAID, failed, is_gone, outputs, trouble};
 use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, StoreChunk, Up};
 use crate::run::oom::OomKills;
 use crate::run::output::{Lengths, Printing};
@@ -42,14 +42,23 @@ impl Agent {
     }
 
     /// Starts to send what ranks will have printed that is not taken back, and to hear what they tell.
-    pub(super) fn send_saved(&self, work: &RunningRanks) -> Result<Printing, Refusal> {
-        let Some(Survival { kept, .. }) = &work.survival else {
+    pub(super) fn hear_survivors(&self, work: &RunningRanks) -> Result<Printing, Refusal> {
+        if let Some(Survival { kept, .. }) = &work.survival {
+            self.watch(kept, COMMITTED)?;
+            self.watch(&kept.user_messages, SAID)?;
+        }
+        self.send_saved(work.survival.as_ref())
+    }
+
+    /// Starts to send what ranks will have printed that is not taken back.
+    fn send_saved(&self, survival: Option<&Survival>) -> Result<Printing, Refusal> {
+        let Some(Survival { kept, .. }) = survival else {
             return Err(Refusal::new(status::LAUNCHER, "nothing is kept of what ranks print"));
         };
-        self.watch(kept, COMMITTED)?;
-        self.watch(&kept.user_messages, SAID)?;
         let sinks = |done| outputs(&self.uplink, done);
-        Printing::send_saved(kept.output(), sinks).map_err(|error| trouble(&error))
+        let printing = Printing::send_saved(kept.output(), sinks).map_err(|error| trouble(&error))?;
+        self.watch(&printing, PRINTED)?;
+        Ok(printing)
     }
 
     /// Takes what a launcher says whose job's ranks may die.
@@ -58,11 +67,15 @@ impl Agent {
         let Some(survival) = &mut work.survival else { return Ok(()) };
         match (down, survival.phase) {
             (Down::Recall, Phase::Together) if work.begun => {
+                survival.goes_on();
                 survival.phase = Phase::Ending;
                 work.processes.signal(Signal::SIGKILL);
             }
             // Another host was lost before ranks could be started again.
-            (Down::Recall, Phase::Ended) => return self.tell_of_stores(),
+            (Down::Recall, Phase::Ended) => {
+                survival.goes_on();
+                return self.tell_of_stores();
+            }
             (Down::Empty(rank), Phase::Ended) => return self.change_store(|kept| kept.empty(rank)),
             (Down::Read { rank, range }, Phase::Ended) => return self.read_store(rank, range),
             (Down::Piece(piece), Phase::Ended) => {
@@ -82,7 +95,7 @@ impl Agent {
                 let kept = Up::Kept(survival.kept.bytes());
                 return self.send(&kept);
             }
-            (Down::Finish, _) => survival.is_finished = true,
+            (Down::Finish(status), _) => survival.finish(status),
             (down, phase) => {
                 let what: String = format!("{down:?}").chars().take(20).collect();
                 let why = format!("the launcher says {what} out of turn ({phase:?})");
@@ -181,17 +194,36 @@ impl Agent {
     fn rewind(&mut self, all: &[Rewound]) -> Result<(), Refusal> {
         let Some(work) = &mut self.work else { return Ok(()) };
         let Some(survival) = &mut work.survival else { return Ok(()) };
+        // Ranks may have ended already, and all of what they have printed be on its way.
+        work.printing.take_if(|printing| !printing.go_on());
         match survival.kept.rewind(all) {
             Ok(lengths) => {
-                if let Some(printing) = &work.printing {
-                    self.uplink.skip(&come(all));
-                    printing.skip(&come(all));
-                    printing.commit(&lengths);
-                }
+                self.print_on(&come(all), &lengths)?;
                 self.send(&Up::Rewound)
             }
             Err(why) => self.send(&Up::Refused { status: status::LAUNCHER, why }),
         }
+    }
+
+    /// Goes on to print: what is behind these lengths was taken back, and so much is out of what ranks have
+    /// printed that come here. (No lengths: no rank goes on here.)
+    fn print_on(&mut self, come: &[(usize, Lengths)], lengths: &[Lengths]) -> Result<(), Refusal> {
+        let Some(mut work) = self.work.take() else { return Ok(()) };
+        let printing = match work.printing.take() {
+            Some(printing) => printing,
+            None => {
+                let printing = self.send_saved(work.survival.as_ref())?;
+                printing.skip(&self.uplink.sent());
+                printing
+            }
+        };
+        self.uplink.skip(come);
+        printing.skip(come);
+        printing.taken_back(lengths);
+        printing.commit(lengths);
+        work.printing = Some(printing);
+        self.work = Some(work);
+        Ok(())
     }
 
     /// Starts all ranks, as the next incarnation.
@@ -200,6 +232,7 @@ impl Agent {
         let Again { base, ago, secret, layout, adopted } = again;
         if let Some(survival) = &mut work.survival {
             (survival.base, survival.told, survival.phase) = (base, base.epoch, Phase::Together);
+            survival.is_recalled = false;
             survival.adopted = adopted;
             survival.place(&layout, work.host);
         }
@@ -222,5 +255,5 @@ impl Agent {
 /// How much ranks have printed elsewhere that come here.
 fn come(all: &[Rewound]) -> Vec<(usize, Lengths)> {
     let come = all.iter().filter(|one| one.place == RewoundPlace::Comes);
-    come.filter_map(|one| Some((usize::try_from(one.rank).ok()?, one.output))).collect()
+    come.filter_map(|one| Some((usize::try_from(one.rank).ok()?, one.shown))).collect()
 }

@@ -72,6 +72,8 @@ fn ups() -> Vec<Up> {
         Up::Listens("[fd00::1]:4711".parse().unwrap()),
         Up::Keeps(Box::new(Keeping {
             base: base(9),
+            finished: Some(3),
+            is_recalled: true,
             layout: Layout::new(&[2, 2]).unwrap(),
             adopted: vec![(2, 0)],
             printed: vec![(2, [7_000_000_000, 1]), (3, [0, 5])],
@@ -97,7 +99,16 @@ fn downs() -> Vec<Down> {
         Down::Program(vec![0x7f; 1000]),
         Down::Recall,
         Down::Rewind(vec![]),
-        Down::Rewind(vec![Rewound { rank: 3, base: base(2), output: [7, 8], place: RewoundPlace::Comes }; 3]),
+        Down::Rewind(vec![
+            Rewound {
+                rank: 3,
+                base: base(2),
+                output: [7, 8],
+                shown: [9, 8],
+                place: RewoundPlace::Comes
+            };
+            3
+        ]),
         Down::Again(Again {
             layout: Layout::new(&[2, 1]).unwrap().moved(|rank| 1 - rank % 2).unwrap(),
             base: base(3),
@@ -106,7 +117,7 @@ fn downs() -> Vec<Down> {
             secret: Secret::from_bytes([9; Secret::LENGTH]),
         }),
         Down::Commit(Epoch(17)),
-        Down::Finish,
+        Down::Finish(3),
         Down::Empty(3),
         Down::Read { rank: 3, range: 4096..u64::MAX },
         Down::Piece(StoreChunk { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
@@ -179,6 +190,7 @@ proptest! {
         let up = Up::Store(StoreState { rank, base: base(numbers), marks: marks.map(|mark| mark.map(marked)) });
         prop_assert_eq!(Up::decode(&up.encode()[4..]), Ok(up));
         let rewound = |(rank, [a, b, c, d]): (u32, [u64; 4])| Rewound {
+            shown: [d, a],
             rank,
             base: base([a, b]),
             output: [c, d],

@@ -10,7 +10,7 @@ use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Again, Down, Up};
 use crate::run::hosts::link::{AgentLink, AgentStage};
 use crate::run::hosts::placement::{Continuation, CopyRule};
-use crate::run::hosts::recall::Recall;
+use crate::run::hosts::recall::{Recall, shown_of};
 use crate::run::oom;
 use crate::run::output::{self, Lengths, Stream};
 use crate::run::plan::Plan;
@@ -40,7 +40,7 @@ pub(super) struct Survival {
     /// By rank: how many bytes of what it has printed have come.
     pub(super) come: Vec<Lengths>,
     /// By rank: how much it had printed when it ended.
-    printed: Vec<Lengths>,
+    pub(super) printed: Vec<Lengths>,
     /// Whether agents were told that ranks will not be started again.
     pub(super) is_finished: bool,
 }
@@ -198,7 +198,8 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
-        let Some(Survival { recovery, recall, rule, moves, course: found, .. }) = &mut self.survival else {
+        let Some(Survival { recovery, recall, rule, moves, come, course: found, .. }) = &mut self.survival
+        else {
             return;
         };
         let course = recall.course(&self.layout, rule, moves.plan());
@@ -206,7 +207,7 @@ impl Job<'_> {
             let epoch = course.plan.base.epoch;
             let barrier = recovery::barrier(&course.states, epoch);
             recovery.planned(course.plan.base, barrier, Instant::now())?;
-            let carried_out = recall.carry_out(&course, &self.layout);
+            let carried_out = recall.carry_out(&course, &self.layout, come);
             carried_out.map(|()| course).map_err(|why| recovery.nothing_found(&why))
         });
         match course {
@@ -242,7 +243,7 @@ impl Job<'_> {
             let printed = state.at(epoch).map_or([0; 2], |marked| marked.output);
             let come = &mut come[rank as usize];
             let missing = missing(self.one_stream, *come, printed);
-            *come = printed;
+            *come = shown_of(printed, *come);
             let [before, host] = [before, host].map(|host| &self.hosts.names[host as usize]);
             let mut news = format!("rank {rank} comes back on host {host}");
             if missing > 0 {
@@ -324,19 +325,6 @@ impl Job<'_> {
         course.states.iter().all(has_come)
     }
 
-    /// All ranks have ended, and a host is out of reach. Whether all has come that its ranks had printed:
-    /// nothing is lost then. Otherwise says how much has not.
-    fn has_all_come_of(&self, host: u32) -> bool {
-        let Some(Survival { come, printed, .. }) = &self.survival else { return false };
-        let of = |rank: u32| missing(self.one_stream, come[rank as usize], printed[rank as usize]);
-        let missing: u64 = self.layout.ranks_of(host).map(of).sum();
-        if missing > 0 {
-            let name = &self.hosts.names[host as usize];
-            crate::say(&format!("{missing} bytes that its ranks have printed are lost with host {name}"));
-        }
-        missing == 0
-    }
-
     /// So much of what a rank has printed has come.
     pub(super) fn has_come(&mut self, rank: u32, stream: Stream, bytes: usize) {
         if let Some(Survival { come, .. }) = &mut self.survival {
@@ -347,21 +335,28 @@ impl Job<'_> {
 
     /// A host is out of reach. Returns whether its ranks may come back elsewhere: then all are recalled.
     pub(super) fn survive_a_host(&mut self, host: u32, why: &str) -> bool {
-        let is_left = |link: &AgentLink| link.stage == AgentStage::Running;
+        let is_left = |link: &AgentLink| matches!(link.stage, AgentStage::Running | AgentStage::Done);
         let others = self.links.iter().any(is_left);
         let rank = self.layout.first_of(host);
         let may_go_on = self.supervisor.may_go_on();
-        let has_finished = self.survival.as_ref().is_some_and(|survival| survival.is_finished);
-        if has_finished && may_go_on && self.has_all_come_of(host) {
+        let missing =
+            Some(host).filter(|_| self.is_finished() && may_go_on).map(|host| self.missing_of(host));
+        if missing == Some(0) {
             self.print_no_more_of(host);
             return true;
         }
-        let Some(Survival { recall, rule, is_finished, .. }) = &mut self.survival else {
-            return false;
-        };
-        if rule.count == 0 || *is_finished || !others || !may_go_on {
+        let copies = self.survival.as_ref().map_or(0, |survival| survival.rule.count);
+        if copies == 0 || !others || !may_go_on {
+            if let Some(missing) = missing {
+                let name = &self.hosts.names[host as usize];
+                crate::say(&format!("{missing} bytes that its ranks have printed are lost with host {name}"));
+            }
             return false;
         }
+        if missing.is_some() {
+            self.go_on_for_output(host);
+        }
+        let Some(Survival { recall, .. }) = &mut self.survival else { return false };
         recall.lost(host);
         self.held_back.retain(|(_, of, ..)| *of != host);
         let they_wait = self.expect(host);
@@ -400,26 +395,10 @@ impl Job<'_> {
             crate::say(&news);
         }
     }
-
-    /// All ranks have ended for good: agents print what is left, and are done.
-    pub(super) fn finish_survivors(&mut self) {
-        let went_on = self.supervisor.may_go_on();
-        let Some(Survival { recovery, is_finished, .. }) = &mut self.survival else { return };
-        *is_finished = true;
-        // Nobody is to come back any more.
-        for link in self.links.iter_mut().filter(|link| link.ready_by.is_some()) {
-            link.let_go();
-            link.kill();
-        }
-        if let Some(news) = recovery.over().filter(|_| went_on) {
-            crate::say(&news);
-        }
-        self.tell_all(&Down::Finish);
-    }
 }
 
 /// How much of what a rank has printed has not come.
-fn missing(one_stream: bool, come: Lengths, printed: Lengths) -> u64 {
+pub(super) fn missing(one_stream: bool, come: Lengths, printed: Lengths) -> u64 {
     let streams = if one_stream { 1 } else { 2 };
     (0..streams).map(|stream| printed[stream].saturating_sub(come[stream])).sum()
 }

@@ -8,16 +8,37 @@ use super::Job;
 use super::survive::Survival;
 use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Down, Keeping};
-use crate::run::hosts::link::AgentStage;
+use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
 use crate::run::hosts::succession::Succession;
 use crate::run::plan::Plan;
 use crate::run::recovery::{Loss, Recovery};
 use crate::run::{Refusal, status};
+use scash_ft::Base;
 use scash_join::boot::{Exit, LauncherRelay};
 use std::time::{Duration, Instant};
 
-/// How long agents may take to say what they have kept.
+/// How long agents may take to say what they have kept. (A host that was switched off is missed after 20 s.)
 pub(super) const START: Duration = Duration::from_secs(30);
+/// After how long an agent is asked again that had another launcher.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// An agent has said that it has a launcher.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    /// When it said so first, and how many seconds before that launcher had said something.
+    first: (Instant, u32),
+    /// When it did last.
+    last: Instant,
+}
+
+impl Served {
+    /// Whether that launcher has said nothing since, if it has been silent for so many seconds now.
+    fn is_silent(&self, seconds: u32, now: Instant) -> bool {
+        // Both numbers are of whole seconds, and answers take a while.
+        let (at, before) = self.first;
+        u64::from(seconds) + 2 > u64::from(before) + now.saturating_duration_since(at).as_secs()
+    }
+}
 
 /// What agents are to know so that the job outlives this launcher, if it is to.
 pub(super) fn succession(plan: &Plan, hosts: &Hosts, is_one: bool) -> Result<Option<Succession>, Refusal> {
@@ -61,13 +82,55 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// An agent has another launcher, so that the job is not to be gone on with.
+    /// An agent has another launcher, or has not missed it yet. It is asked again until it does; if it hears
+    /// that launcher meanwhile, the job is not to be gone on with.
     pub(super) fn is_served(&mut self, host: u32, seconds: u32) {
+        let now = Instant::now();
+        let served = self.served.entry(host).or_insert(Served { first: (now, seconds), last: now });
+        served.last = now;
+        if served.is_silent(seconds, now) {
+            let name = self.link(host).name.clone();
+            *self.link(host) = AgentLink::put_off(&name);
+            return;
+        }
         let name = &self.link(host).name;
         let why = format!(
             "host {name}: its agent has a launcher, which said something {seconds} s ago: the job goes on without this one"
         );
         self.call_off(status::LAUNCHER, &why);
+    }
+
+    /// When [`call_served_again`](Self::call_served_again) is due.
+    pub(super) fn calls_served_at(&self) -> Option<Instant> {
+        let all = self.served.iter().filter(|(host, _)| self.links[**host as usize].is_put_off());
+        all.map(|(_, served)| served.last + ASK_AGAIN).min().filter(|_| self.is_taken_over())
+    }
+
+    /// Asks those again that had another launcher a while ago.
+    pub(super) fn call_served_again(&mut self) {
+        let now = Instant::now();
+        if self.calls_served_at().is_none_or(|at| now < at) {
+            return;
+        }
+        let due = |(host, served): (&u32, &Served)| (now >= served.last + ASK_AGAIN).then_some(*host);
+        let due: Vec<u32> = self.served.iter().filter_map(due).collect();
+        for host in
+            due.into_iter().filter(|host| self.links[*host as usize].is_put_off()).collect::<Vec<u32>>()
+        {
+            if let Err(why) = self.call_orphan(host) {
+                self.keeps_nothing(host, &why);
+            }
+        }
+    }
+
+    /// Calls the agent of a host that has perhaps lost its launcher.
+    fn call_orphan(&mut self, host: u32) -> Result<(), String> {
+        let Some(former) = &self.hosts.former else { return Ok(()) };
+        let name = &self.hosts.names[host as usize];
+        let link = AgentLink::call(self.hosts, name, CallReason::Orphan(former.job.clone(), host))?;
+        self.watch_link(host, &link).map_err(|refusal| refusal.why)?;
+        self.links[host as usize] = link;
+        Ok(())
     }
 
     /// An agent has not kept anything, or does not answer: its host is lost.
@@ -105,6 +168,12 @@ impl Job<'_> {
         }
         let is_there = |host: &u32| self.links[*host as usize].stage == AgentStage::Ready;
         let (there, lost): (Vec<u32>, Vec<u32>) = (0..self.layout.hosts()).partition(is_there);
+        let has_all = lost.iter().all(|host| self.layout.first_of(*host).is_none());
+        if let Some(status) =
+            end_that_was_known(&self.keepings, base).filter(|status| has_all || *status != 0)
+        {
+            return self.take_over_the_end(status);
+        }
         // A spare that is there takes the ranks of a host that is lost.
         there.into_iter().chain(lost).for_each(|host| self.begin_with(host));
         self.send_home();
@@ -136,5 +205,57 @@ impl Job<'_> {
         }
         let they_wait = self.expect(host);
         self.replace(host, they_wait);
+    }
+}
+
+/// If the former launcher had said that all ranks have ended for good, which were started from `base`: the
+/// exit status of the job. It may have wanted them to go on after that.
+fn end_that_was_known(keepings: &[Option<Keeping>], base: Base) -> Option<u8> {
+    let newest = || keepings.iter().flatten().filter(|keeping| keeping.base == base);
+    if newest().any(|keeping| keeping.is_recalled) {
+        return None;
+    }
+    newest().filter_map(|keeping| keeping.finished).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scash_ft::{Epoch, Incarnation};
+    use scash_join::boot::Layout;
+
+    fn base(incarnation: u64) -> Base {
+        Base { incarnation: Incarnation(incarnation), epoch: Epoch(incarnation) }
+    }
+
+    fn keeping(incarnation: u64, finished: Option<u8>, is_recalled: bool) -> Option<Keeping> {
+        let layout = Layout::new(&[1, 1]).unwrap();
+        let (adopted, printed) = (Vec::new(), Vec::new());
+        Some(Keeping { base: base(incarnation), finished, is_recalled, layout, adopted, printed })
+    }
+
+    #[test]
+    fn an_end_is_known_if_any_agent_knows_it_and_no_rank_was_to_go_on_after_it() {
+        let known = |keepings: &[Option<Keeping>]| end_that_was_known(keepings, base(4));
+        assert_eq!(known(&[keeping(4, None, false), keeping(4, None, false)]), None);
+        // The launcher was lost while it told them.
+        assert_eq!(known(&[keeping(4, None, false), None, keeping(4, Some(3), false)]), Some(3));
+        // Ranks were ended to be started again, of which one host does not know.
+        assert_eq!(known(&[keeping(4, None, true), keeping(4, Some(0), false)]), None);
+        // They were started again.
+        assert_eq!(known(&[keeping(4, None, false), keeping(3, Some(0), false)]), None);
+        assert_eq!(known(&[keeping(4, Some(0), false), keeping(3, None, true)]), Some(0));
+    }
+
+    #[test]
+    fn a_launcher_that_has_said_something_since_is_not_silent() {
+        let at = Instant::now();
+        let after = |seconds: u64| at + Duration::from_secs(seconds);
+        let first = Served { first: (at, 5), last: at };
+        assert!(first.is_silent(5, at) && first.is_silent(6, after(1)) && first.is_silent(14, after(10)));
+        assert!(!first.is_silent(0, after(1)) && !first.is_silent(3, after(2)));
+        // One that says something all the time is known to do so when two seconds have passed.
+        let first = Served { first: (at, 0), last: after(1) };
+        assert!(first.is_silent(0, after(1)) && !first.is_silent(0, after(2)));
     }
 }

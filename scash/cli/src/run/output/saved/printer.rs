@@ -1,0 +1,348 @@
+//! The thread that prints what ranks have saved, as far as it is part of an epoch that all have, and all of
+//! it when ranks have ended. Ranks may go on after all, and print some of that anew.
+
+use super::{Lengths, Saved, length_of};
+use crate::run::output::copy::Sink;
+use nix::fcntl::{FallocateFlags, fallocate};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Most bytes that are printed at once.
+const MOST: usize = 64 << 10;
+
+/// The thread that prints, as the launcher's sees it.
+#[derive(Debug)]
+pub(in crate::run::output) struct SavedPrinter {
+    board: Arc<PrinterRequests>,
+}
+
+/// What the two threads tell each other.
+#[derive(Debug)]
+struct PrinterRequests {
+    wishes: Mutex<Wishes>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Debug)]
+struct Wishes {
+    /// By rank: how much is to be printed.
+    up_to: Vec<Lengths>,
+    /// By rank: how much of that others have printed.
+    from: Vec<Lengths>,
+    /// By rank: to how much it was taken back last, and how many times that was done.
+    begins: Vec<Lengths>,
+    times: u64,
+    /// How many times everything was asked for that is there, and how many times that was done.
+    asked: u64,
+    answered: u64,
+    /// No rank prints any more: everything is to be printed, and then the thread ends.
+    is_over: bool,
+    /// It has ended.
+    has_ended: bool,
+}
+
+impl Wishes {
+    /// Whether everything is to be printed that is there.
+    fn are_for_all(&self) -> bool {
+        self.is_over || self.asked > self.answered
+    }
+}
+
+impl PrinterRequests {
+    /// A thread that panicked while it held the lock has left wishes that are as good as any.
+    fn lock(&self) -> MutexGuard<'_, Wishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Wishes)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+}
+
+impl SavedPrinter {
+    /// What is part of an epoch that all ranks have is to be printed. It never becomes less.
+    pub(in crate::run::output) fn print(&self, lengths: &[Lengths]) {
+        self.board.change(|wishes| {
+            for (up_to, lengths) in wishes.up_to.iter_mut().flatten().zip(lengths.iter().flatten()) {
+                *up_to = (*up_to).max(*lengths);
+            }
+        });
+    }
+
+    /// So much of what these ranks have printed was printed elsewhere. What is to be printed of it here must
+    /// be known before.
+    pub(in crate::run::output) fn skip(&self, ranks: &[(usize, Lengths)]) {
+        self.board.change(|wishes| {
+            for (rank, lengths) in ranks {
+                if let Some(from) = wishes.from.get_mut(*rank) {
+                    *from = *lengths;
+                }
+            }
+        });
+    }
+
+    /// Nothing will be taken back any more: prints all that is there. Returns when that is out, or after so
+    /// long.
+    pub(in crate::run::output) fn print_all(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        let mut wishes = self.board.lock();
+        wishes.asked += 1;
+        let mine = wishes.asked;
+        self.board.changed.notify_all();
+        while wishes.answered < mine {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
+            let waited = self.board.changed.wait_timeout(wishes, left);
+            wishes = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// No rank will print any more: prints what is there, and ends the thread.
+    pub(in crate::run::output) fn finish(&self) {
+        self.board.change(|wishes| wishes.is_over = true);
+    }
+
+    /// Ranks will print after all. Returns `false` if it is too late: all is printed, and the thread has
+    /// ended.
+    pub(in crate::run::output) fn go_on(&self) -> bool {
+        let mut wishes = self.board.lock();
+        wishes.is_over = false;
+        !wishes.has_ended
+    }
+
+    /// So much is left of what ranks have printed, and they print the rest anew. Some of that may be out.
+    pub(in crate::run::output) fn taken_back(&self, lengths: &[Lengths]) {
+        self.board.change(|wishes| {
+            for (begin, length) in wishes.begins.iter_mut().zip(lengths) {
+                *begin = *length;
+            }
+            wishes.times += 1;
+        });
+    }
+}
+
+/// Starts the thread. `sinks`: where what is printed to stdout goes, and to stderr.
+pub(in crate::run::output) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<SavedPrinter> {
+    let ranks = saved.files.len();
+    let wishes = Wishes {
+        up_to: vec![[0; 2]; ranks],
+        from: vec![[0; 2]; ranks],
+        begins: (0..ranks).map(|rank| saved.lengths(rank)).collect(),
+        times: 1,
+        asked: 0,
+        answered: 0,
+        is_over: false,
+        has_ended: false,
+    };
+    let board = Arc::new(PrinterRequests { wishes: Mutex::new(wishes), changed: Condvar::new() });
+    let printing = PrinterThread {
+        board: Arc::clone(&board),
+        printed: saved.printed().iter().map(|lengths| lengths.map(Printed::whole)).collect(),
+        times: 0,
+        again: vec![[None; 2]; ranks],
+        saved,
+        sinks: sinks.map(Some),
+        buffer: vec![0; MOST],
+    };
+    thread::Builder::new().name("printer".into()).spawn(move || printing.run())?;
+    Ok(SavedPrinter { board })
+}
+
+/// How far a stream of a rank is printed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Printed {
+    length: u64,
+    /// How much of that is whole lines. The rest may not be seen yet: lines of several ranks wait for their
+    /// ends.
+    lines: u64,
+}
+
+impl Printed {
+    fn whole(lines: u64) -> Printed {
+        Printed { length: lines, lines }
+    }
+
+    fn is_in_line(self) -> bool {
+        self.lines < self.length
+    }
+}
+
+/// What the thread has.
+struct PrinterThread<S> {
+    board: Arc<PrinterRequests>,
+    saved: Arc<Saved>,
+    /// By rank. No byte before it is read again.
+    printed: Vec<[Printed; 2]>,
+    /// How many times it is known that ranks were taken back.
+    times: u64,
+    /// Where more was printed than was left then: how much was left. If that ended with a line and what ranks
+    /// print now has none that ends there, it is other text, which is shown from the beginning of that line.
+    again: Vec<[Option<u64>; 2]>,
+    /// `None`: nobody wants more.
+    sinks: [Option<S>; 2],
+    buffer: Vec<u8>,
+}
+
+impl<S: Sink> PrinterThread<S> {
+    fn run(mut self) {
+        loop {
+            let wishes = self.wait();
+            self.begin_again(&wishes);
+            let is_all = wishes.are_for_all();
+            for rank in 0..self.printed.len() {
+                for stream in 0..2 {
+                    let up_to = if is_all { u64::MAX } else { wishes.up_to[rank][stream] };
+                    self.print(rank, stream, up_to);
+                }
+            }
+            self.with_sinks(Sink::tick);
+            self.board.change(|now| {
+                now.answered = wishes.asked;
+                // It may have been taken back meanwhile.
+                now.has_ended = wishes.is_over && now.is_over && now.times == self.times;
+            });
+            if self.board.lock().has_ended {
+                for rank in (0..).take(self.printed.len()) {
+                    self.with_sinks(|sink| sink.take(rank, b""));
+                }
+                return;
+            }
+        }
+    }
+
+    /// Takes note of what others have printed, and of what was taken back.
+    fn begin_again(&mut self, wishes: &Wishes) {
+        for (printed, from) in self.printed.iter_mut().flatten().zip(wishes.from.iter().flatten()) {
+            if *from > printed.length {
+                // Nobody knows what its last byte was.
+                *printed = Printed { length: *from, lines: from.saturating_sub(1) };
+            }
+        }
+        if wishes.times > self.times {
+            self.times = wishes.times;
+            let all = self.printed.iter().flatten().zip(wishes.begins.iter().flatten());
+            for (again, (printed, begin)) in self.again.iter_mut().flatten().zip(all) {
+                *again = (printed.length > *begin && !printed.is_in_line()).then_some(*begin);
+            }
+        }
+    }
+
+    /// Whether everything is still wanted that is there: ranks may go on after all.
+    fn is_all_wanted(&self) -> bool {
+        let wishes = self.board.lock();
+        wishes.are_for_all() && wishes.times == self.times
+    }
+
+    /// Waits until there is something to do; returns what is wanted now.
+    fn wait(&self) -> Wishes {
+        let due = self.sinks.iter().flatten().filter_map(Sink::due).min();
+        let mut wishes = self.board.lock();
+        loop {
+            let all = wishes.up_to.iter().flatten().zip(self.printed.iter().flatten());
+            if wishes.are_for_all() || all.into_iter().any(|(up_to, printed)| *up_to > printed.length) {
+                return wishes.clone();
+            }
+            let changed = &self.board.changed;
+            wishes = match due.map(|due| due.checked_duration_since(Instant::now())) {
+                None => changed.wait(wishes).unwrap_or_else(PoisonError::into_inner),
+                Some(Some(left)) => {
+                    changed.wait_timeout(wishes, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(None) => return wishes.clone(),
+            };
+        }
+    }
+
+    fn with_sinks(&mut self, mut act: impl FnMut(&mut S) -> io::Result<()>) {
+        for slot in &mut self.sinks {
+            if slot.as_mut().is_some_and(|sink| act(sink).is_err()) {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Prints what a rank has printed up to there, and gives up its memory. What does not exist counts as
+    /// printed: it would have been, if the program had not cut its own output.
+    fn print(&mut self, rank: usize, stream: usize, up_to: u64) {
+        let before = self.printed[rank][stream];
+        let Printed { length: mut printed, mut lines } = before;
+        let Some(file) = self.saved.files[rank].get(stream) else {
+            // It is that of stdout, too.
+            if up_to != u64::MAX {
+                self.printed[rank][stream].length = up_to.max(printed);
+            }
+            return;
+        };
+        if let Some(first) = self.again[rank][stream].filter(|_| printed < up_to)
+            && length_of(file) > printed
+        {
+            printed = line_begin(file, first, printed);
+            self.again[rank][stream] = None;
+        }
+        while printed < up_to && (up_to < u64::MAX || self.is_all_wanted()) {
+            let most = usize::try_from(up_to - printed).unwrap_or(MOST).min(MOST);
+            let length = match file.read_at(&mut self.buffer[..most], printed) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Ok(length @ 1..) => length,
+                _ => break,
+            };
+            let bytes = &self.buffer[..length];
+            if let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') {
+                lines = printed + end as u64 + 1;
+            }
+            printed += length as u64;
+            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+            let slot = &mut self.sinks[stream];
+            if slot.as_mut().is_some_and(|sink| sink.take(rank, bytes).is_err()) {
+                *slot = None;
+            }
+        }
+        if up_to != u64::MAX {
+            printed = up_to.max(printed);
+        }
+        self.printed[rank][stream] = Printed { length: printed, lines };
+        if lines > before.lines {
+            self.saved.note(rank, stream, lines);
+        }
+        match self.saved.record {
+            // Who goes on shows the line from its beginning.
+            Some(_) => give_up(file, before.lines, lines),
+            None => give_up(file, before.length, printed),
+        }
+    }
+}
+
+/// Where the line begins in which this byte is, or `first` if that is behind it.
+fn line_begin(file: &File, first: u64, byte: u64) -> u64 {
+    let (mut end, mut buffer) = (byte, [0; 4096]);
+    while end > first {
+        let begin = end.saturating_sub(buffer.len() as u64).max(first);
+        let part = &mut buffer[..usize::try_from(end - begin).unwrap_or(0)];
+        if file.read_exact_at(part, begin).is_err() {
+            return byte;
+        }
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return begin + at as u64 + 1;
+        }
+        end = begin;
+    }
+    first
+}
+
+/// Gives the memory of these bytes back, where whole pages of them are.
+fn give_up(file: &File, begin: u64, end: u64) {
+    const PAGE: u64 = 4096;
+    let (begin, end) = (begin / PAGE * PAGE, end / PAGE * PAGE);
+    let (Ok(begin), Ok(length)) = (i64::try_from(begin), i64::try_from(end.saturating_sub(begin))) else {
+        return;
+    };
+    if length > 0 {
+        // Without it they take memory until the job ends.
+        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        let _ = fallocate(file, flags, begin, length);
+    }
+}

@@ -1,0 +1,173 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::printer::{SavedPrinter, start};
+use super::*;
+use crate::run::output::copy::Sink;
+use std::io::{ErrorKind, Write};
+use std::os::linux::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Long enough for any machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+struct Screen(Sender<(u32, Vec<u8>)>);
+
+impl Sink for Screen {
+    fn take(&mut self, rank: u32, bytes: &[u8]) -> io::Result<()> {
+        self.0.send((rank, bytes.to_vec())).map_err(|_| ErrorKind::BrokenPipe.into())
+    }
+}
+
+struct SlowScreen(SyncSender<(u32, Vec<u8>)>);
+
+impl Sink for SlowScreen {
+    fn take(&mut self, rank: u32, bytes: &[u8]) -> io::Result<()> {
+        self.0.send((rank, bytes.to_vec())).map_err(|_| ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// What has come to a screen.
+type Seen = Receiver<(u32, Vec<u8>)>;
+
+fn printer(saved: &Arc<Saved>) -> (SavedPrinter, [Seen; 2]) {
+    let ((out, seen_out), (err, seen_err)) = (channel(), channel());
+    (start(Arc::clone(saved), [Screen(out), Screen(err)]).unwrap(), [seen_out, seen_err])
+}
+
+fn say(saved: &Saved, rank: usize, text: &str) {
+    File::from(saved.given(rank).unwrap().stdout.unwrap()).write_all(text.as_bytes()).unwrap();
+}
+
+fn all(seen: &Seen) -> Vec<(u32, String)> {
+    seen.iter().map(|(rank, bytes)| (rank, String::from_utf8(bytes).unwrap())).collect()
+}
+
+#[test]
+fn what_is_part_of_an_epoch_is_printed_once_and_the_rest_is_taken_back() {
+    let saved = Arc::new(Saved::new(2, false).unwrap());
+    let (printer, [out, err]) = printer(&saved);
+    say(&saved, 0, "one\ntwo\n");
+    say(&saved, 1, "other\n");
+    printer.print(&[[4, 0], [0, 0]]);
+    assert_eq!(out.recv_timeout(TIMEOUT).unwrap(), (0, b"one\n".to_vec()));
+    saved.cut(&[[4, 0], [0, 0]]).unwrap();
+    say(&saved, 0, "2\n");
+    File::from(saved.given(0).unwrap().stderr.unwrap()).write_all(b"error\n").unwrap();
+    printer.finish();
+    assert_eq!(all(&out), [(0, "2\n".to_owned()), (0, String::new()), (1, String::new())]);
+    assert_eq!(all(&err)[0], (0, "error\n".to_owned()));
+}
+
+/// Output in a directory, as a launcher finds it after one that was killed when it had printed so much.
+fn found(printed: &str, kept: &str) -> (tempfile::TempDir, Arc<Saved>) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = directory.path().join(name);
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).open(path).unwrap()
+    };
+    let append = |name| {
+        file(name);
+        File::options().append(true).read(true).open(directory.path().join(name)).unwrap()
+    };
+    let saved = Saved { files: vec![vec![append("out")]], first: 0, record: Some(file("printed")) };
+    saved.note(0, 0, printed.rfind('\n').map_or(0, |end| end as u64 + 1));
+    say(&saved, 0, kept);
+    (directory, Arc::new(saved))
+}
+
+#[test]
+fn what_is_printed_anew_goes_on_where_it_was_or_with_a_whole_line_if_it_is_other_text() {
+    let long = format!("{}\n", "x".repeat(10_000));
+    for (before, kept, again, shown) in [
+        ("one\ntwo\n", "one\n", "two\nthree\n", "three\n"),
+        ("one\ntwo\n", "one\n", "twenty\nthree\n", "twenty\nthree\n"),
+        ("one\ntwenty\n", "one\n", "two\nthree\n", "three\n"),
+        ("one\ntw", "one\n", "two\n", "two\n"),
+        ("one\ntwo\n", "one\ntw", "enty\n", "enty\n"),
+        ("one\ntwo\n", "one\n", "2\n", ""),
+        ("one\ntwo\n", "one\n", &long, &long),
+    ] {
+        let (_directory, saved) = found(before, kept);
+        let (printer, [out, _err]) = printer(&saved);
+        say(&saved, 0, again);
+        printer.finish();
+        let seen: Vec<String> = all(&out).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(seen.concat(), shown, "{before:?}, {kept:?}, {again:?}");
+    }
+}
+
+#[test]
+fn ranks_go_on_that_had_ended_and_print_the_rest_anew() {
+    let saved = Arc::new(Saved::new(1, false).unwrap());
+    // A reader who takes one piece and then no more for a while.
+    let (seen, out) = sync_channel(0);
+    let text = |number: u64| format!("{number} {}\n", "x".repeat(999 - number.to_string().len()));
+    let all_text: String = (0..200).map(text).collect();
+    say(&saved, 0, &all_text);
+    let printer = start(Arc::clone(&saved), [SlowScreen(seen.clone()), SlowScreen(seen)]).unwrap();
+    printer.finish();
+    let mut shown = out.recv_timeout(TIMEOUT).unwrap().1;
+    // They are taken back to the fourth line, and print anew what they had printed.
+    assert!(printer.go_on());
+    saved.cut(&[[3 * 1001, 0]]).unwrap();
+    printer.taken_back(&[[3 * 1001, 0]]);
+    say(&saved, 0, &all_text[3 * 1001..100_000]);
+    printer.print(&[[90_000, 0]]);
+    let take = |shown: &mut Vec<u8>, length| {
+        while shown.len() < length {
+            shown.extend(out.recv_timeout(TIMEOUT).unwrap().1);
+        }
+    };
+    take(&mut shown, 90_000);
+    say(&saved, 0, &all_text[100_000..]);
+    printer.finish();
+    take(&mut shown, all_text.len());
+    assert!(shown == all_text.as_bytes());
+    out.iter().for_each(|(_, rest)| assert!(rest.is_empty()));
+    assert!(!printer.go_on(), "it has ended");
+}
+
+#[test]
+fn both_streams_are_one_file_where_ours_are() {
+    let saved = Arc::new(Saved::new(1, true).unwrap());
+    let (printer, [out, err]) = printer(&saved);
+    say(&saved, 0, "out ");
+    File::from(saved.given(0).unwrap().stderr.unwrap()).write_all(b"err\n").unwrap();
+    printer.print(&[[8, 8]]);
+    assert_eq!(out.recv_timeout(TIMEOUT).unwrap(), (0, b"out err\n".to_vec()));
+    printer.finish();
+    assert_eq!((all(&out).len(), all(&err)), (1, vec![(0, String::new())]));
+}
+
+#[test]
+fn all_is_printed_when_it_is_asked_for_and_what_is_printed_takes_no_memory() {
+    let saved = Arc::new(Saved::new(1, false).unwrap());
+    let (printer, [out, _err]) = printer(&saved);
+    let text = "x".repeat(1 << 20);
+    say(&saved, 0, &text);
+    printer.print_all(TIMEOUT);
+    assert_eq!(out.try_iter().map(|(_, bytes)| bytes.len()).sum::<usize>(), text.len());
+    let deadline = Instant::now() + TIMEOUT;
+    while saved.files[0][0].metadata().unwrap().st_blocks() > 16 {
+        assert!(Instant::now() < deadline, "it still takes memory");
+    }
+    say(&saved, 0, "y");
+    printer.finish();
+    assert_eq!(all(&out)[0], (0, "y".to_owned()));
+}
+
+#[test]
+fn a_reader_who_goes_away_and_a_program_that_cuts_its_output_hold_up_nobody() {
+    let saved = Arc::new(Saved::new(2, false).unwrap());
+    let (printer, [out, err]) = printer(&saved);
+    drop(out);
+    say(&saved, 0, "nobody reads this");
+    printer.print(&[[5, 0], [1000, 7]]);
+    printer.print_all(TIMEOUT);
+    say(&saved, 1, "nor this");
+    printer.finish();
+    assert_eq!(all(&err).len(), 2);
+}

@@ -1,0 +1,184 @@
+//! Jobs on several hosts lose a host or their launcher when all ranks have ended, and what they have printed
+//! is not all printed for the user yet, who reads slowly. Nothing of it is lost.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Ended, Hosts, kill_launcher, new_mark, run, wait_until_all_are_gone};
+use scash_tests::cluster::{LIMIT, MARK};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Two hosts of two ranks each.
+const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
+const TWO_NAMES: &str = "10.77.0.1,10.77.0.2";
+const RANKS: u32 = 4;
+/// Lines a rank: more bytes than may be on their way.
+const LINES: u64 = 15_000;
+
+/// A job whose ranks have all ended, and of whose output nobody has read anything.
+struct Unread {
+    launcher: Child,
+    mark: String,
+}
+
+impl Unread {
+    /// Of the program `chatty`, which ends with this status.
+    fn new(hosts: &Hosts, options: &str, status: i32) -> Unread {
+        let directory = hosts.file("");
+        let arguments = [&LINES.to_string(), directory.to_str().unwrap(), &status.to_string()];
+        let job = hosts.job(TWO).options("--replicas 1 --checkpoint every=2").options(options);
+        let mut command = job.command(Path::new(env!("CARGO_BIN_EXE_chatty")), &arguments);
+        let mark = new_mark();
+        command.env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(File::create(hosts.file("err")).unwrap());
+        let unread = Unread { launcher: command.spawn().unwrap(), mark };
+        let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
+        wait_until("ranks have printed all", || printed() && !any_rank(hosts));
+        // Agents are told that all have ended.
+        std::thread::sleep(Duration::from_millis(500));
+        unread
+    }
+
+    /// Reads what there is, to the job's end.
+    fn ends(mut self, hosts: &Hosts) -> Ended {
+        let mut out = String::new();
+        self.launcher.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let status = self.launcher.wait().unwrap().code().unwrap_or(-1);
+        wait_until_all_are_gone(hosts);
+        Ended { what: "scash run".to_owned(), status, out, err: said(hosts) }
+    }
+
+    /// Loses the launcher. Returns what it had printed, and the command that goes on with the job.
+    fn lose(mut self, hosts: &Hosts) -> (String, Command) {
+        let mut stdout = self.launcher.stdout.take().unwrap();
+        let job = self.launcher.id().to_string();
+        kill_launcher(&mut self.launcher);
+        let mut out = Vec::new();
+        stdout.read_to_end(&mut out).unwrap();
+        let mut command = Command::new(built("scash"));
+        command.args(["resume", &job, "--host", TWO_NAMES]);
+        command.env(MARK, &self.mark).env("SCASH_RSH", hosts.file("rsh"));
+        (String::from_utf8(out).unwrap(), command)
+    }
+}
+
+fn said(hosts: &Hosts) -> String {
+    std::fs::read_to_string(hosts.file("err")).unwrap()
+}
+
+fn any_rank(hosts: &Hosts) -> bool {
+    let is_rank = |pid: i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "chatty")
+    };
+    (1..=hosts.count()).any(|host| hosts.processes(host).into_iter().any(is_rank))
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < LIMIT, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What the job must print: the lines of each rank, in their order.
+fn expected() -> BTreeMap<u32, Vec<String>> {
+    // Rounds write two arrays in turns: this is of the second, fourth and sixth.
+    let sum: u64 = (1..=u64::from(RANKS)).sum::<u64>() * (2 + 4 + 6) * 1024;
+    let line = |rank: u32, line: u64| {
+        format!("rank {rank}, line {line}, sum {sum}, {}", "x".repeat((line % 60) as usize))
+    };
+    (0..RANKS).map(|rank| (rank, (0..LINES).map(|number| line(rank, number)).collect())).collect()
+}
+
+/// Each rank's lines are there, once, in their order.
+fn is_all_there(out: &str) {
+    let expected = expected();
+    let mut lines: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for line in out.lines() {
+        let rank = line.split([' ', ',']).nth(1).and_then(|rank| rank.parse().ok());
+        lines.entry(rank.unwrap_or_else(|| panic!("a line of no rank: {line:?}"))).or_default().push(line);
+    }
+    for (rank, expected) in expected {
+        let lines = lines.remove(&rank).unwrap_or_default();
+        let wrong = lines.iter().zip(&expected).position(|(line, expected)| line != expected);
+        assert!(wrong.is_none() && lines.len() == expected.len(), "rank {rank}: {wrong:?}, {}", lines.len());
+    }
+    assert!(lines.is_empty(), "{:?}", lines.keys());
+}
+
+/// Each line is there, and what a launcher had printed that was lost may be there twice.
+fn is_nothing_missing(before: &str, after: &str) {
+    let lines: std::collections::BTreeSet<&str> = before.lines().chain(after.lines()).collect();
+    // The line that was cut off may go on behind that.
+    let joined: Vec<String> = (before.to_owned() + after).lines().map(str::to_owned).collect();
+    let joined: std::collections::BTreeSet<&str> = joined.iter().map(String::as_str).collect();
+    for line in expected().values().flatten() {
+        assert!(lines.contains(line.as_str()) || joined.contains(line.as_str()), "it is missing: {line}");
+    }
+}
+
+#[test]
+fn a_host_is_lost_when_ranks_have_ended_whose_output_has_not_all_come() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let unread = Unread::new(&hosts, "", 0);
+    hosts.kill(2);
+    wait_until("the host is missed", || said(&hosts).contains("go on from"));
+    let ended = unread.ends(&hosts);
+    assert_eq!(ended.status, 0, "{}", ended.err);
+    for words in ["not all that its ranks had printed had come from host 10.77.0.2", "all 4 ranks go on"] {
+        assert!(ended.err.contains(words), "{words}: {}", ended.err);
+    }
+    is_all_there(&ended.out);
+}
+
+#[test]
+fn ranks_that_are_to_print_again_do_so_on_the_host_that_is_left_and_on_their_own() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let mut unread = Unread::new(&hosts, "", 0);
+    // Some has been read when the host is lost, and all ranks come to their end again before more is.
+    let mut first = vec![0; 700_000];
+    unread.launcher.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    for rank in 0..RANKS {
+        std::fs::remove_file(hosts.file(&format!("printed-{rank}"))).unwrap();
+    }
+    hosts.kill(1);
+    let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
+    wait_until("ranks have printed all again", || printed() && !any_rank(&hosts));
+    let ended = unread.ends(&hosts);
+    assert_eq!(ended.status, 0, "{}", ended.err);
+    is_all_there(&(String::from_utf8(first).unwrap() + &ended.out));
+}
+
+#[test]
+fn a_launcher_is_lost_when_all_ranks_have_ended_and_the_next_one_prints_the_rest() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    for status in [0, 3] {
+        let (before, command) = Unread::new(&hosts, "", status).lose(&hosts);
+        let ended = run(command);
+        assert_eq!(ended.status, status, "{}", ended.err);
+        assert!(ended.err.contains("the job had ended: what it had printed"), "{}", ended.err);
+        assert!(!ended.err.contains("go on from"), "{}", ended.err);
+        is_nothing_missing(&before, &ended.out);
+        wait_until_all_are_gone(&hosts);
+        for rank in 0..RANKS {
+            std::fs::remove_file(hosts.file(&format!("printed-{rank}"))).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_launcher_and_a_host_are_lost_when_all_ranks_have_ended() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let (before, command) = Unread::new(&hosts, "", 0).lose(&hosts);
+    hosts.kill(2);
+    let ended = run(command);
+    assert_eq!(ended.status, 0, "{}", ended.err);
+    assert!(ended.err.contains("all 4 ranks go on from"), "{}", ended.err);
+    is_nothing_missing(&before, &ended.out);
+}
