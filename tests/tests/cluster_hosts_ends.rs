@@ -1,11 +1,11 @@
-//! Jobs on several hosts lose a host or their launcher when all ranks have ended, and what they have printed
-//! is not all printed for the user yet, who reads slowly. Nothing of it is lost.
+//! Jobs on several hosts lose a host or their launcher when what ranks have printed is not all printed for
+//! the user yet, who reads slowly: while ranks compute, and when all have ended. Nothing of it is lost.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, Hosts, kill_launcher, new_mark, run, wait_until_all_are_gone};
-use scash_tests::cluster::{LIMIT, MARK};
+use scash_tests::cluster::{LIMIT, MARK, wait_for_status};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -20,23 +20,28 @@ const RANKS: u32 = 4;
 /// Lines a rank: more bytes than may be on their way.
 const LINES: u64 = 15_000;
 
-/// A job whose ranks have all ended, and of whose output nobody has read anything.
+/// A job of whose output nobody has read anything. Its ranks have all ended, unless it was only started.
 struct Unread {
     launcher: Child,
     mark: String,
 }
 
 impl Unread {
-    /// Of the program `chatty`, which ends with this status.
-    fn new(hosts: &Hosts, options: &str, status: i32) -> Unread {
-        let directory = hosts.file("");
-        let arguments = [&LINES.to_string(), directory.to_str().unwrap(), &status.to_string()];
-        let job = hosts.job(TWO).options("--replicas 1 --checkpoint every=2").options(options);
+    /// Of the program `chatty`, with this behind the number of its lines and the directory.
+    fn start(hosts: &Hosts, words: &[&str]) -> Unread {
+        let (lines, directory) = (LINES.to_string(), hosts.file(""));
+        let arguments = [&[&lines, directory.to_str().unwrap()], words].concat();
+        let job = hosts.job(TWO).options("--replicas 1 --checkpoint every=2");
         let mut command = job.command(Path::new(env!("CARGO_BIN_EXE_chatty")), &arguments);
         let mark = new_mark();
         command.env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(File::create(hosts.file("err")).unwrap());
-        let unread = Unread { launcher: command.spawn().unwrap(), mark };
+        Unread { launcher: command.spawn().unwrap(), mark }
+    }
+
+    /// Which ends with this status.
+    fn new(hosts: &Hosts, status: i32) -> Unread {
+        let unread = Unread::start(hosts, &[&status.to_string()]);
         let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
         wait_until("ranks have printed all", || printed() && !any_rank(hosts));
         // Agents are told that all have ended.
@@ -126,7 +131,7 @@ fn is_nothing_missing(before: &str, after: &str) {
 #[test]
 fn a_host_is_lost_when_ranks_have_ended_whose_output_has_not_all_come() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let unread = Unread::new(&hosts, "", 0);
+    let unread = Unread::new(&hosts, 0);
     hosts.kill(2);
     wait_until("the host is missed", || said(&hosts).contains("go on from"));
     let ended = unread.ends(&hosts);
@@ -140,7 +145,7 @@ fn a_host_is_lost_when_ranks_have_ended_whose_output_has_not_all_come() {
 #[test]
 fn ranks_that_are_to_print_again_do_so_on_the_host_that_is_left_and_on_their_own() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let mut unread = Unread::new(&hosts, "", 0);
+    let mut unread = Unread::new(&hosts, 0);
     // Some has been read when the host is lost, and all ranks come to their end again before more is.
     let mut first = vec![0; 700_000];
     unread.launcher.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
@@ -159,7 +164,7 @@ fn ranks_that_are_to_print_again_do_so_on_the_host_that_is_left_and_on_their_own
 fn a_launcher_is_lost_when_all_ranks_have_ended_and_the_next_one_prints_the_rest() {
     let Some(hosts) = Hosts::new(2) else { return };
     for status in [0, 3] {
-        let (before, command) = Unread::new(&hosts, "", status).lose(&hosts);
+        let (before, command) = Unread::new(&hosts, status).lose(&hosts);
         let ended = run(command);
         assert_eq!(ended.status, status, "{}", ended.err);
         assert!(ended.err.contains("the job had ended: what it had printed"), "{}", ended.err);
@@ -175,10 +180,29 @@ fn a_launcher_is_lost_when_all_ranks_have_ended_and_the_next_one_prints_the_rest
 #[test]
 fn a_launcher_and_a_host_are_lost_when_all_ranks_have_ended() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let (before, command) = Unread::new(&hosts, "", 0).lose(&hosts);
+    let (before, command) = Unread::new(&hosts, 0).lose(&hosts);
     hosts.kill(2);
     let ended = run(command);
     assert_eq!(ended.status, 0, "{}", ended.err);
     assert!(ended.err.contains("all 4 ranks go on from"), "{}", ended.err);
     is_nothing_missing(&before, &ended.out);
+}
+
+#[test]
+fn what_ranks_of_a_lost_host_have_printed_before_a_checkpoint_is_printed_where_they_come_back() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let unread = Unread::start(&hosts, &["0", "early"]);
+    let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
+    wait_until("ranks have printed all", printed);
+    let front = i32::try_from(unread.launcher.id()).unwrap();
+    wait_for_status(front, "copies of each checkpoint: 1, whole");
+    // Two checkpoints later.
+    std::thread::sleep(Duration::from_millis(500));
+    hosts.kill(2);
+    wait_until("the host is missed", || said(&hosts).contains("go on from"));
+    hosts.let_end();
+    let ended = unread.ends(&hosts);
+    assert_eq!(ended.status, 0, "{}", ended.err);
+    assert!(!ended.err.contains("lost with"), "{}", ended.err);
+    is_all_there(&ended.out);
 }

@@ -28,6 +28,7 @@ mod disk;
 mod extents;
 mod geometry;
 mod header;
+mod printed;
 mod rank;
 mod staged;
 

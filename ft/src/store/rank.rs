@@ -19,6 +19,10 @@ pub struct Key(u64);
 const SHARED: u64 = 1 << 56;
 /// Where those of the words begin that ranks of a host share.
 const WORDS: u64 = 2 << 56;
+/// Where those of the files begin in which it is kept what the rank prints, and by how much those of one lie
+/// behind those of the other.
+const PRINTED: u64 = 3 << 56;
+const STREAM: u64 = 1 << 48;
 
 impl Key {
     /// A page of private memory, by any address in it.
@@ -34,6 +38,16 @@ impl Key {
     /// A page of the file of objects of synchronisation.
     pub fn words(page: u32) -> Key {
         Key(WORDS + u64::from(page))
+    }
+
+    /// A page of the file in which it is kept what the rank prints to standard output (0) or error (1).
+    pub fn printed(stream: usize, page: u64) -> Key {
+        Key(PRINTED + (stream as u64 & 1) * STREAM + (page & (STREAM - 1)))
+    }
+
+    /// Whatever an index says.
+    pub(super) fn from_number(number: u64) -> Key {
+        Key(number)
     }
 
     /// The address of the page, if it is one of private memory.
@@ -59,6 +73,12 @@ impl Key {
     /// The page's number in the file of objects, if it is one of those.
     pub fn words_page(self) -> Option<u32> {
         u32::try_from(self.0.checked_sub(WORDS)?).ok()
+    }
+
+    /// The stream and the page's number in its file, if it is one of what the rank prints.
+    pub(super) fn printed_page(self) -> Option<(usize, u64)> {
+        let number = self.0.checked_sub(PRINTED).filter(|number| *number < 2 * STREAM)?;
+        Some((usize::from(number >= STREAM), number % STREAM))
     }
 }
 
@@ -173,6 +193,12 @@ impl RankStore {
     /// The newest epoch that all ranks have, as far as this one knows.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// How many bytes of standard output and error belong to that epoch.
+    pub fn outputs(&self) -> [u64; 2] {
+        let newest = self.header.mark(self.epoch.0 % 2).filter(|marked| marked.mark.epoch == self.epoch);
+        newest.map_or([0; 2], |marked| marked.outputs)
     }
 
     /// Which start of the job this is.

@@ -1,6 +1,6 @@
-//! A program that prints most when it has nothing left to compute: `chatty LINES DIRECTORY [STATUS]`. After
-//! some rounds each rank prints so many lines, leaves a file in the directory, and ends; rank 0 with that
-//! status.
+//! A program that prints more than is on its way at once: `chatty LINES DIRECTORY STATUS [early]`. After some
+//! rounds each rank prints so many lines, leaves a file in the directory, and ends; rank 0 with that status.
+//! With `early`, rounds go on behind that, until there is a file `end`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
@@ -14,8 +14,8 @@ const PART: usize = 1024;
 
 fn main() -> scash::Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let (lines, status): (u64, i32) =
-        (arguments[1].parse().unwrap(), arguments.get(3).map_or(0, |status| status.parse().unwrap()));
+    let (lines, status): (u64, i32) = (arguments[1].parse().unwrap(), arguments[3].parse().unwrap());
+    let directory = Path::new(&arguments[2]);
     let mut dsm = Dsm::init()?;
     let (rank, len) = (dsm.rank(), PART * dsm.size());
     let mut array = dsm.partition::<u64>(len)?;
@@ -28,11 +28,22 @@ fn main() -> scash::Result<()> {
     for line in 0..lines {
         text += &format!("rank {rank}, line {line}, sum {sum}, {}\n", "x".repeat((line % 60) as usize));
     }
-    dsm.finalize()?;
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).unwrap();
-    stdout.flush().unwrap();
-    std::fs::write(Path::new(&arguments[2]).join(format!("printed-{rank}")), "").unwrap();
+    let print = || {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(text.as_bytes()).unwrap();
+        stdout.flush().unwrap();
+        std::fs::write(directory.join(format!("printed-{rank}")), "").unwrap();
+    };
+    if arguments.get(4).is_some_and(|when| when == "early") {
+        print();
+        while dsm.broadcast_value(u8::from(!directory.join("end").exists()), 0)? == 1 {
+            dsm.barrier()?;
+        }
+        dsm.finalize()?;
+    } else {
+        dsm.finalize()?;
+        print();
+    }
     if rank == 0 {
         std::process::exit(status);
     }

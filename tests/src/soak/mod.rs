@@ -14,9 +14,9 @@
 //! A job may be spread over hosts, which are network namespaces, and lose some ([`Spread`]), while the user
 //! moves ranks between them. Then it must also hold:
 //! - What launchers tell of ranks and hosts that were lost, and of where ranks come back, is so (`losses`).
-//! - Lines are missing only where it is said that what a rank had printed is lost with its host.
+//! - Nothing that a rank has printed is lost with its host.
 //! - It ends for want of a checkpoint only if more hosts were lost, since there were copies, than there were
-//!   copies; and for want of its last output only with a host that was lost.
+//!   copies; and for want of its last output only if no copies were left.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a soak that cannot go on ends")]
 

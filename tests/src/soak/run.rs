@@ -330,10 +330,12 @@ impl Run {
             return;
         }
         let was_killed = self.launchers_killed > 0 && status > 128;
-        let may_lack = self.was_over || told.iter().any(Told::lacks_output);
+        if told.iter().any(Told::lacks_output) {
+            self.find(Wrong::Result, "what a rank had printed is lost with its host");
+        }
         if status != 0 && !was_killed {
             self.find(Wrong::Failure, format!("the job has ended with status {status}"));
-        } else if let Err(what) = expected.check(&self.outputs(), &place.program(), may_lack) {
+        } else if let Err(what) = expected.check(&self.outputs(), &place.program(), self.was_over) {
             self.find(Wrong::Result, what);
         }
         let left: Vec<_> = std::fs::read_dir(place.job()).into_iter().flatten().flatten().collect();

@@ -9,15 +9,16 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The pages of a file, of these, that have contents, in ascending order.
 pub(super) fn with_contents(file: BorrowedFd<'_>, pages: Range<u32>) -> impl Iterator<Item = u32> {
-    let find = move |page: u32, whence| {
-        let found = lseek(file, i64::from(page) * PAGE as i64, whence).ok()?;
-        u32::try_from(found / PAGE as i64).ok()
-    };
+    let find = move |page: u32, whence| lseek(file, i64::from(page) * PAGE as i64, whence).ok();
+    let page_of = |place: i64| u32::try_from(place / PAGE as i64).ok();
     let mut run = pages.start..pages.start;
     std::iter::from_fn(move || {
         if run.is_empty() {
-            let first = find(run.end, Whence::SeekData).filter(|first| *first < pages.end)?.max(run.end);
-            run = first..find(first, Whence::SeekHole).unwrap_or(pages.end).min(pages.end);
+            let first = find(run.end, Whence::SeekData).and_then(page_of);
+            let first = first.filter(|first| *first < pages.end)?.max(run.end);
+            // A file may end within a page.
+            let end = find(first, Whence::SeekHole).and_then(|hole| page_of(hole + PAGE as i64 - 1));
+            run = first..end.unwrap_or(pages.end).min(pages.end);
         }
         run.next()
     })
@@ -55,4 +56,27 @@ pub(super) unsafe fn write_pages(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn pages_with_contents_are_found_also_one_in_which_the_file_ends() {
+        let file = File::from(memfd_create(c"pages", MFdFlags::MFD_CLOEXEC).unwrap());
+        let write = |page: u64, bytes: usize| file.write_all_at(&vec![1; bytes], page * PAGE as u64).unwrap();
+        let pages = |range| with_contents(file.as_fd(), range).collect::<Vec<u32>>();
+        assert!(pages(0..7).is_empty());
+        write(1, PAGE);
+        write(4, PAGE + 3);
+        assert_eq!(pages(0..7), [1, 4, 5]);
+        assert_eq!((pages(2..5), pages(5..9), pages(2..4)), (vec![4], vec![5], vec![]));
+    }
 }

@@ -12,6 +12,7 @@
 pub(crate) mod copies;
 mod counts;
 mod files;
+mod printed;
 mod restart;
 mod revive;
 
@@ -85,9 +86,16 @@ struct LauncherStores {
     tells: Option<File>,
     /// What standard output and error are, before the program puts others in their place.
     prints: [File; 2],
+    /// Whether both are one file.
+    prints_to_one: bool,
 }
 
 impl LauncherStores {
+    /// The files in which it is kept what this rank prints.
+    fn streams(&self) -> &[File] {
+        &self.prints[..if self.prints_to_one { 1 } else { 2 }]
+    }
+
     /// Bytes that are in the files that the launcher has made of standard output and error. Allocates
     /// nothing.
     fn printed(&self) -> [u64; 2] {
@@ -254,14 +262,13 @@ fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, LauncherSt
         Some(_) => Some(unsafe { OwnedFd::from_raw_fd(descriptor(vars::COMMITTED)?) }),
         None => None,
     };
-    Ok((
-        store,
-        LauncherStores { tells: tells.map(|fd| File::from(out_of_the_way(fd))), prints: prints(var)? },
-    ))
+    let tells = tells.map(|fd| File::from(out_of_the_way(fd)));
+    let (prints, prints_to_one) = prints(var)?;
+    Ok((store, LauncherStores { tells, prints, prints_to_one }))
 }
 
-/// The files in which the launcher keeps what this rank prints.
-fn prints(var: &dyn Fn(&str) -> Option<OsString>) -> Result<[File; 2]> {
+/// The files in which the launcher keeps what this rank prints, and whether they are one.
+fn prints(var: &dyn Fn(&str) -> Option<OsString>) -> Result<([File; 2], bool)> {
     let text = var(vars::PRINTS).unwrap_or_default();
     let wrong = || Error::Join(format!("{}={}: two numbers are expected", vars::PRINTS, text.display()));
     let (out, err) = text.to_str().and_then(|text| text.split_once(',')).ok_or_else(wrong)?;
@@ -275,7 +282,7 @@ fn prints(var: &dyn Fn(&str) -> Option<OsString>) -> Result<[File; 2]> {
     let printed = file(out)?;
     let is_one = out == err;
     let also = if is_one { printed.try_clone().map_err(|_| wrong())? } else { file(err)? };
-    Ok([printed, File::from(out_of_the_way(also.into()))])
+    Ok(([printed, File::from(out_of_the_way(also.into()))], is_one))
 }
 
 impl Runtime {
@@ -357,6 +364,7 @@ impl Runtime {
         if self.knows_of_a_loss() {
             return Ok(SaveOutcome::Nothing);
         }
+        let known = checkpoints.store.outputs();
         let mut staged = checkpoints.store.stage();
         let mut stopped = || {
             // Threads that are not in the barrier print again after it.
@@ -381,7 +389,14 @@ impl Runtime {
             Ok(Took::Image) if self.knows_of_a_loss() => return Ok(SaveOutcome::Nothing),
             Ok(Took::Image) => {
                 image_time = checkpoints.watch.lap();
-                self.save_shared(core, &mut staged).map_err(|why| Refusal::new(why.to_string()))
+                let shared = self.save_shared(core, &mut staged);
+                let all = shared.and_then(|()| {
+                    if self.context.copies.count() == 1 {
+                        return Ok(()); // they stay where they are
+                    }
+                    printed::save(checkpoints.given.streams(), checkpoints.printed, known, &mut staged)
+                });
+                all.map_err(|why| Refusal::new(why.to_string()))
             }
             Err(why) => Err(why),
         };

@@ -259,7 +259,7 @@ impl Agent {
             (Down::Signal(signal), Some(work)) => work.processes.signal(signal),
             (Down::Alive, _) => {}
             (Down::Fail(failure), _) => return self.fail(failure),
-            (Down::Taken { stream, bytes }, _) => self.uplink.taken(stream, bytes),
+            (Down::Taken { stream, bytes }, _) => self.give_up(stream, bytes),
             (Down::Shut(stream), _) => self.uplink.shut(stream),
             (down, Some(work)) if work.survival.is_some() => return self.take_of_survivors(down),
             (down, _) => {

@@ -215,8 +215,12 @@ mod tests {
         let mut marks = [None; 2];
         for epoch in epochs {
             let mark = Mark { incarnation: base.incarnation, epoch: Epoch(*epoch) };
-            marks[(epoch % 2) as usize] =
-                Some(MarkedEpoch { mark, barrier: 10 * epoch, output: [*epoch, u64::from(rank)] });
+            marks[(epoch % 2) as usize] = Some(MarkedEpoch {
+                mark,
+                barrier: 10 * epoch,
+                output: [*epoch, u64::from(rank)],
+                kept: [0; 2],
+            });
         }
         StoreState { rank, base, marks }
     }

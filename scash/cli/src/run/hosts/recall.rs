@@ -24,7 +24,6 @@
 use super::frames::Up;
 use super::placement::{self, Continuation, CopyRule, KnownStores, Relocations, States};
 use super::transfer::{Order, Transfers};
-use crate::run::output::Lengths;
 use crate::run::recovery::{Rewound, RewoundPlace, StoreState, rounds};
 use scash_ft::Base;
 use scash_ft::recovery::{KnownRestart, RecoveryAction, Unrecoverable};
@@ -218,14 +217,8 @@ impl Recall {
     }
 
     /// All ranks go on so, which ran as `before` says. In the last round ranks get their places; the rounds
-    /// before write what stores are to know of former restarts. `shown`: by rank, how much of what it has
-    /// printed is out.
-    pub(super) fn carry_out(
-        &mut self,
-        course: &Continuation,
-        before: &Layout,
-        shown: &[Lengths],
-    ) -> Result<(), String> {
+    /// before write what stores are to know of former restarts.
+    pub(super) fn carry_out(&mut self, course: &Continuation, before: &Layout) -> Result<(), String> {
         let place = |host: u32, rank: u32| {
             if !course.layout.is_on(rank, host) {
                 RewoundPlace::Elsewhere
@@ -238,7 +231,7 @@ impl Recall {
         let placed = |(host, one): (u32, Rewound)| {
             let is_last = one.base == course.plan.base;
             let place = if is_last { place(host, one.rank) } else { RewoundPlace::Elsewhere };
-            (host, Rewound { place, shown: shown_of(one.output, shown[one.rank as usize]), ..one })
+            (host, Rewound { place, ..one })
         };
         let rounds = rounds(&course.plan, &course.states)?;
         let rounds = rounds.into_iter().map(|round| by_host(round.into_iter().map(placed))).collect();
@@ -286,14 +279,6 @@ impl Recall {
     }
 }
 
-/// A rank is taken back to so much of what it has printed, and so much of that is out, if anybody knows: how
-/// much is shown.
-pub(super) fn shown_of(printed: Lengths, out: Lengths) -> Lengths {
-    [0, 1].map(
-        |stream| if out[stream] == u64::MAX { printed[stream] } else { printed[stream].max(out[stream]) },
-    )
-}
-
 fn by_host(round: impl Iterator<Item = (u32, Rewound)>) -> Round {
     let mut hosts = Round::new();
     for (host, rewound) in round {
@@ -317,7 +302,12 @@ mod tests {
     fn store(rank: u32, base: Base, epochs: [u64; 2]) -> StoreState {
         let marked = |epoch: u64| {
             let mark = Mark { incarnation: base.incarnation, epoch: Epoch(epoch) };
-            (epoch > 0).then_some(MarkedEpoch { mark, barrier: 10 * epoch, output: [epoch, u64::from(rank)] })
+            (epoch > 0).then_some(MarkedEpoch {
+                mark,
+                barrier: 10 * epoch,
+                output: [epoch, u64::from(rank)],
+                kept: [epoch, u64::from(rank)],
+            })
         };
         StoreState { rank, base, marks: epochs.map(marked) }
     }
@@ -352,13 +342,11 @@ mod tests {
         assert!(!recall.any_run());
         let course = recall.course(&layout(), &CopyRule::of(0), &Relocations::new()).unwrap();
         assert_eq!(course.plan.base, base(1, 2), "rank 1 has not marked epoch 3");
-        recall.carry_out(&course, &layout(), &[[0, 7], [u64::MAX; 2], [0; 2]]).unwrap();
+        recall.carry_out(&course, &layout()).unwrap();
         let round = recall.next_round().unwrap();
         let rewound = |rank: u32| {
             let (output, place) = ([2, u64::from(rank)], RewoundPlace::Stays);
-            // Of rank 0 more is out than it is taken back to.
-            let shown = if rank == 0 { [2, 7] } else { output };
-            Rewound { rank, base: base(1, 2), output, shown, place }
+            Rewound { rank, base: base(1, 2), output, shown: output, place }
         };
         assert_eq!(round[&0], [rewound(0), rewound(1)]);
         assert_eq!(round[&1], [rewound(2)]);
@@ -416,7 +404,7 @@ mod tests {
             agents.tell(&mut recall, host);
         }
         let first = recall.course(&layout, &CopyRule::of(1), &Relocations::new()).unwrap();
-        recall.carry_out(&first, &layout, &[[0; 2]; 8]).unwrap();
+        recall.carry_out(&first, &layout).unwrap();
         let round = recall.next_round().unwrap();
         agents.write(0, &round[&0]);
         recall.lost(2);
@@ -430,7 +418,7 @@ mod tests {
         let second = recall.course(&layout, &CopyRule::of(1), &Relocations::new()).unwrap();
         assert_eq!(second.plan.base, base(6, 7));
         assert_eq!(second.layout.host_of(2), 0);
-        recall.carry_out(&second, &layout, &[[0; 2]; 8]).unwrap();
+        recall.carry_out(&second, &layout).unwrap();
         let places = |round: Round| round.into_values().flatten().map(|one| one.place).collect::<Vec<_>>();
         use RewoundPlace::{Comes, Elsewhere, Stays};
         // Rank 2 goes on where its copy is.
@@ -541,7 +529,7 @@ mod tests {
                 }
                 if !recall.is_writing() && !recall.any_run() {
                     let next = recall.course(&layout, &CopyRule::of(copies), &Relocations::new()).unwrap();
-                    recall.carry_out(&next, &layout, &[[0; 2]; 8]).unwrap();
+                    recall.carry_out(&next, &layout).unwrap();
                     course = Some(next);
                 }
                 // The launcher may wait for something before it has agents write.
@@ -572,7 +560,7 @@ mod tests {
             for (number, (marks, output)) in (0..).zip(all) {
                 let (host, rank) = (number / 3, number % 3);
                 let marked = |(incarnation, epoch)| MarkedEpoch {
-                    mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier: epoch, output,
+                    mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier: epoch, output, kept: output,
                 };
                 let state = StoreState { rank, base: base(2, 3), marks: marks.map(|mark| mark.map(marked)) };
                 recall.store(host, state).unwrap();
@@ -581,7 +569,7 @@ mod tests {
             recall.ended(1).unwrap();
             if let Ok(course) = recall.course(&layout(), &CopyRule::of(0), &Relocations::new()) {
                 prop_assert_eq!(course.plan.base.incarnation, Incarnation(3));
-                if recall.carry_out(&course, &layout(), &[[0; 2]; 8]).is_ok() {
+                if recall.carry_out(&course, &layout()).is_ok() {
                     let ranks = |round: Round| round.into_values().flatten().map(|one| one.rank).collect::<Vec<_>>();
                     prop_assert_eq!(recall.next_round().map(ranks), Some(vec![0, 1, 2]));
                 }

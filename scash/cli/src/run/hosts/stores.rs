@@ -18,9 +18,9 @@ impl Frame {
         let frame = self.number(state.rank).base(state.base);
         state.marks.iter().fold(frame, |frame, marked| match marked {
             None => frame.byte(0),
-            Some(MarkedEpoch { mark, barrier, output }) => {
+            Some(MarkedEpoch { mark, barrier, output, kept }) => {
                 let frame = frame.byte(1).long(mark.incarnation.0).long(mark.epoch.0).long(*barrier);
-                frame.long(output[0]).long(output[1])
+                frame.long(output[0]).long(output[1]).long(kept[0]).long(kept[1])
             }
         })
     }
@@ -80,7 +80,8 @@ impl Fields<'_> {
             1 => {
                 let mark = Mark { incarnation: Incarnation(self.long()?), epoch: Epoch(self.long()?) };
                 let (barrier, output) = (self.long()?, [self.long()?, self.long()?]);
-                Ok(Some(MarkedEpoch { mark, barrier, output }))
+                let kept = [self.long()?, self.long()?];
+                Ok(Some(MarkedEpoch { mark, barrier, output, kept }))
             }
             other => Err(format!("{other} marks where there is one or none")),
         }

@@ -6,6 +6,7 @@ use crate::run::output::{Lengths, Sink, Stream};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Most bytes of a stream that are on their way.
@@ -34,8 +35,9 @@ struct LauncherPipe {
 /// What was sent of what ranks have printed.
 #[derive(Debug)]
 struct Sent {
-    /// By rank: how much.
+    /// By rank: how much, and how much of that is out.
     lengths: Vec<Lengths>,
+    seen: Vec<Lengths>,
     /// By stream: pieces of which the launcher has not said that they are out, oldest first.
     unprinted: [VecDeque<(u32, Vec<u8>)>; 2],
     /// By stream and rank: the beginning of a line that the launcher has, and shows when its end has come.
@@ -43,16 +45,12 @@ struct Sent {
 }
 
 impl Sent {
-    /// What the launcher has perhaps not shown of a stream, in its order.
-    fn unseen(&self, stream: usize) -> impl Iterator<Item = (u32, &[u8])> {
-        let begun = self.begun[stream].iter().map(|(rank, bytes)| (*rank, &bytes[..]));
-        begun.chain(self.unprinted[stream].iter().map(|(rank, bytes)| (*rank, &bytes[..])))
-    }
-
-    /// The oldest piece of a stream is out, but for a line that has no end.
-    fn is_out(&mut self, stream: usize) {
-        let Some((rank, bytes)) = self.unprinted[stream].pop_front() else { return };
+    /// The oldest piece of a stream is out, but for a line that has no end. Returns of which rank, and how
+    /// much of that was seen before and is now.
+    fn is_out(&mut self, stream: usize) -> Option<(u32, Range<u64>)> {
+        let (rank, bytes) = self.unprinted[stream].pop_front()?;
         let begun = self.begun[stream].entry(rank).or_default();
+        let (had_begun, length) = (begun.len() as u64, bytes.len() as u64);
         // It is shown when its rank prints no more, too.
         if bytes.is_empty() {
             begun.clear();
@@ -61,9 +59,14 @@ impl Sent {
             Some(end) => *begun = bytes[end + 1..].to_vec(),
             None => begun.extend(bytes),
         }
-        if begun.is_empty() {
+        let has_begun = begun.len() as u64;
+        if has_begun == 0 {
             self.begun[stream].remove(&rank);
         }
+        let seen = self.seen.get_mut(rank as usize)?;
+        let before = seen[stream];
+        seen[stream] += length + had_begun - has_begun;
+        Some((rank, before..seen[stream]))
     }
 }
 
@@ -91,7 +94,8 @@ impl Uplink {
     /// waits.
     pub(super) fn keep(&self, ranks: usize) {
         let lengths = vec![[0; 2]; ranks];
-        let sent = Sent { lengths, unprinted: Default::default(), begun: Default::default() };
+        let seen = lengths.clone();
+        let sent = Sent { lengths, seen, unprinted: Default::default(), begun: Default::default() };
         lock(&self.launcher).kept = Some(sent);
     }
 
@@ -148,22 +152,16 @@ impl Uplink {
     /// Ranks that have printed here, and how much of that is out.
     pub(super) fn printed(&self) -> Vec<(u32, Lengths)> {
         let launcher = lock(&self.launcher);
-        let Some(sent) = &launcher.kept else { return Vec::new() };
-        let mut printed = sent.lengths.clone();
-        let unseen = |stream| sent.unseen(stream).map(move |(rank, bytes)| (rank, stream, bytes.len()));
-        for (rank, stream, bytes) in (0..2).flat_map(unseen) {
-            let length: &mut u64 = &mut printed[rank as usize][stream];
-            *length = length.saturating_sub(bytes as u64);
-        }
-        (0..).zip(printed).filter(|(_, lengths)| *lengths != [0; 2]).collect()
+        let seen = launcher.kept.iter().flat_map(|sent| (0..).zip(sent.seen.iter().copied()));
+        seen.filter(|(_, lengths)| *lengths != [0; 2]).collect()
     }
 
     /// So much of what these ranks have printed was sent by others.
     pub(super) fn skip(&self, ranks: &[(usize, Lengths)]) {
-        if let Some(Sent { lengths, .. }) = &mut lock(&self.launcher).kept {
+        if let Some(Sent { lengths, seen, .. }) = &mut lock(&self.launcher).kept {
             for (rank, length) in ranks {
-                if let Some(sent) = lengths.get_mut(*rank) {
-                    *sent = *length;
+                for all in [&mut *lengths, &mut *seen] {
+                    all.get_mut(*rank).into_iter().for_each(|sent| *sent = *length);
                 }
             }
         }
@@ -187,16 +185,16 @@ impl Uplink {
         Ok(())
     }
 
-    /// So many bytes of a stream are out: those of its oldest piece.
-    pub(super) fn taken(&self, stream: Stream, bytes: u32) {
-        if let Some(sent) = &mut lock(&self.launcher).kept {
-            sent.is_out(stream as usize - 1);
-        }
+    /// So many bytes of a stream are out: those of its oldest piece. If that is kept, returns of which rank,
+    /// and how much of what that has printed was seen before and is now: whole lines.
+    pub(super) fn taken(&self, stream: Stream, bytes: u32) -> Option<(u32, Range<u64>)> {
+        let seen = lock(&self.launcher).kept.as_mut().and_then(|sent| sent.is_out(stream as usize - 1));
         let room = self.room(stream);
         if let Some(left) = &mut *lock(&room.bytes) {
             *left = left.saturating_add(bytes as usize).min(WINDOW);
         }
         room.changed.notify_all();
+        seen
     }
 
     /// Nobody reads a stream any more: whoever writes to it is to learn that.
@@ -300,7 +298,7 @@ mod tests {
         let mut output = Output::new(uplink.clone(), Stream::Out, file());
         output.take(1, b"printed\nand").unwrap();
         output.take(1, b" on its way").unwrap();
-        uplink.taken(Stream::Out, 11);
+        assert_eq!(uplink.taken(Stream::Out, 11), Some((1, 100..108)));
         uplink.cut();
         uplink.send(&Up::Done).unwrap();
         assert_eq!(uplink.printed(), [(1, [108, 0])], "the launcher waits for the end of the line");

@@ -13,6 +13,7 @@
 
 mod printer;
 
+use printer::give_up;
 pub(super) use printer::{SavedPrinter, start};
 
 use super::wiring::RankOutput;
@@ -38,6 +39,8 @@ pub(in crate::run) struct Saved {
     first: u32,
     /// Where it is noted what was printed, if that is to outlive this process.
     record: Option<File>,
+    /// Whether what was printed is kept until somebody says that it was seen ([`give_up`](Self::give_up)).
+    is_kept: bool,
 }
 
 impl Saved {
@@ -45,7 +48,33 @@ impl Saved {
     pub(in crate::run) fn new(ranks: u32, is_one: bool) -> io::Result<Saved> {
         let streams = if is_one { 1 } else { 2 };
         let files = (0..ranks).map(|_| (0..streams).map(|_| file()).collect());
-        Ok(Saved { files: files.collect::<io::Result<_>>()?, first: 0, record: None })
+        Ok(Saved { files: files.collect::<io::Result<_>>()?, first: 0, record: None, is_kept: false })
+    }
+
+    /// The same, for output that goes to another host: it is kept until it was seen there.
+    pub(in crate::run) fn kept_until_seen(ranks: u32, is_one: bool) -> io::Result<Saved> {
+        Ok(Saved { is_kept: true, ..Saved::new(ranks, is_one)? })
+    }
+
+    /// This part of a stream of a rank was seen: gives the memory back that it takes.
+    pub(in crate::run) fn give_up(&self, rank: u32, stream: usize, seen: Range<u64>) {
+        let file = self.files.get(rank as usize).and_then(|files| files.get(stream));
+        if let Some(file) = file {
+            give_up(file, seen.start, seen.end);
+        }
+    }
+
+    /// Writes over a part of what a rank has printed.
+    pub(in crate::run) fn fill(
+        &self,
+        rank: usize,
+        stream: usize,
+        give: impl FnOnce(&mut dyn FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(file) = self.files.get(rank).and_then(|files| files.get(stream)) else { return Ok(()) };
+        // Whoever else has it appends, wherever one wants to write.
+        let file = File::options().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        give(&mut |at, bytes| file.write_all_at(bytes, at))
     }
 
     /// Files of these ranks in a directory: empty ones that are made, or those that are there.
@@ -59,7 +88,7 @@ impl Saved {
         let out = |file: File| File::from(out_of_the_way(file.into()));
         let of = |rank| (0..streams).map(|stream| directory.output(rank, stream, is_new).map(out)).collect();
         let (first, files) = (ranks.start, ranks.map(of).collect::<io::Result<_>>()?);
-        Ok(Saved { files, first, record: Some(directory.printed()?) })
+        Ok(Saved { files, first, record: Some(directory.printed()?), is_kept: false })
     }
 
     /// How much was printed, by rank, in whole lines. What is not noted was not.

@@ -30,6 +30,8 @@ pub(in crate::run) struct MarkedEpoch {
     pub(in crate::run) barrier: u64,
     /// How much the rank had printed then.
     pub(in crate::run) output: Lengths,
+    /// From where on the store has that.
+    pub(in crate::run) kept: Lengths,
 }
 
 /// What a rank is taken back to, as the record in its store and the length of its output.
@@ -38,7 +40,7 @@ pub(in crate::run) struct Rewound {
     pub(in crate::run) rank: u32,
     pub(in crate::run) base: Base,
     pub(in crate::run) output: Lengths,
-    /// How much of what it has printed is out, if that is more.
+    /// From where on that is to be printed, and what comes behind it, by a rank that comes: more may be out.
     pub(in crate::run) shown: Lengths,
     pub(in crate::run) place: RewoundPlace,
 }
@@ -58,10 +60,19 @@ impl StoreState {
     pub(super) fn of(store: &Store) -> StoreState {
         let marked = |mark: Mark| {
             let (barrier, output) = (store.barrier(mark.epoch)?, store.outputs(mark.epoch)?);
-            Some(MarkedEpoch { mark, barrier, output })
+            Some(MarkedEpoch { mark, barrier, output, kept: output })
         };
         let marks = store.marks().map(|mark| mark.and_then(marked));
         StoreState { rank: store.rank(), base: store.base(), marks }
+    }
+
+    /// With what the store has of what the rank had printed, which is on other hosts' files alone otherwise.
+    pub(super) fn with_output(mut self, store: &Store) -> StoreState {
+        for marked in self.marks.iter_mut().flatten() {
+            // If it cannot be read, it has nothing.
+            marked.kept = store.printed_from(marked.mark.epoch).unwrap_or(marked.output);
+        }
+        self
     }
 
     /// As plans have it, for a store on that host.
@@ -101,16 +112,17 @@ pub(in crate::run) fn rounds(
 ) -> Result<Vec<Vec<(u32, Rewound)>>, String> {
     let epoch = plan.base.epoch;
     let printed = |state: &StoreState| match epoch {
-        Epoch(0) => Some((state.rank, [0; 2])),
-        _ => state.at(epoch).map(|marked| (state.rank, marked.output)),
+        Epoch(0) => Some((state.rank, [[0; 2]; 2])),
+        _ => state.at(epoch).map(|marked| (state.rank, [marked.output, marked.kept])),
     };
-    let printed: BTreeMap<u32, Lengths> = states.iter().filter_map(printed).collect();
+    let printed: BTreeMap<u32, [Lengths; 2]> = states.iter().filter_map(printed).collect();
     let mut rounds: Vec<Vec<(u32, Rewound)>> = Vec::new();
     for step in &plan.steps {
         let RecoveryAction::WriteBase { rank, host, base } = *step else { continue };
         let output = printed.get(&rank).copied();
-        let output = output.ok_or_else(|| format!("what ranks had printed at epoch {epoch} is not known"))?;
-        let rewound = (host, Rewound { rank, base, output, shown: output, place: RewoundPlace::Stays });
+        let [output, kept] =
+            output.ok_or_else(|| format!("what ranks had printed at epoch {epoch} is not known"))?;
+        let rewound = (host, Rewound { rank, base, output, shown: kept, place: RewoundPlace::Stays });
         match rounds.last_mut() {
             Some(round) if round[0].1.base == base => round.push(rewound),
             _ => rounds.push(vec![rewound]),

@@ -165,7 +165,7 @@ impl Kept {
                 holdings: Vec::new(),
                 stores: stores_in_memory(0..size, size)?,
                 printing: 0..size,
-                output: Arc::new(Saved::new(size, is_one)?),
+                output: Arc::new(Saved::kept_until_seen(size, is_one)?),
                 input: Input::none(),
                 committed: signal_of_commits()?,
                 teller: 0,
@@ -333,6 +333,11 @@ impl Kept {
         self.stores.iter().map(StoreState::of).collect()
     }
 
+    /// The same, with where what they have of what ranks had printed begins.
+    pub(in crate::run) fn states_with_output(&self) -> Vec<StoreState> {
+        self.stores.iter().map(|store| StoreState::of(store).with_output(store)).collect()
+    }
+
     /// How much memory the stores take.
     pub(in crate::run) fn bytes(&self) -> u64 {
         self.stores.iter().map(bytes_of).sum()
@@ -405,9 +410,24 @@ impl Kept {
         // Whatever was told, was so of ranks that are gone.
         let _ = self.told();
         let cut = self.output.cut(&lengths).and_then(|()| self.output.lengthen(&lengths));
+        let cut = cut.and_then(|()| self.bring_output(runs));
         cut.map_err(|error| format!("taking output back: {error}"))?;
         self.input.rewind().map_err(|error| format!("standard input cannot be read again: {error}"))?;
         Ok(lengths)
+    }
+
+    /// Ranks that come here bring what they had printed and nobody has seen: it is in their stores.
+    fn bring_output(&self, runs: &BTreeMap<u32, &Rewound>) -> io::Result<()> {
+        for (rank, one) in runs.iter().filter(|(_, one)| one.place == RewoundPlace::Comes) {
+            let (store, index) =
+                (self.store(*rank).ok_or_else(no_store)?, (rank - self.printing.start) as usize);
+            for stream in (0..2).filter(|stream| one.shown[*stream] < one.output[*stream]) {
+                self.output.fill(index, stream, |write| {
+                    store.printed(one.base.epoch, stream, one.shown[stream], write)
+                })?;
+            }
+        }
+        Ok(())
     }
 }
 

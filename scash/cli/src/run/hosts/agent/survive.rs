@@ -14,7 +14,7 @@ use super::survival::{Phase, Survival};
 use super::{Agent, COMMITTED, LINES, PRINTED, SAID, failed, is_gone, outputs, trouble};
 use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, StoreChunk, Up};
 use crate::run::oom::OomKills;
-use crate::run::output::{Lengths, Printing};
+use crate::run::output::{Lengths, Printing, Stream};
 use crate::run::recovery::{Kept, Rewound, RewoundPlace};
 use crate::run::{Refusal, status};
 use nix::sys::signal::Signal;
@@ -117,6 +117,14 @@ impl Agent {
         if news.epochs > 0 { self.send(&committed) } else { Ok(()) }
     }
 
+    /// So many bytes of a stream were seen. What ranks keep of that is of no use any more.
+    pub(super) fn give_up(&mut self, stream: Stream, bytes: u32) {
+        let seen = self.uplink.taken(stream, bytes);
+        if let (Some((rank, seen)), Some(survival)) = (seen, self.survival()) {
+            survival.kept.output().give_up(rank, stream as usize - 1, seen);
+        }
+    }
+
     /// Passes on what ranks have said that cannot wait for a checkpoint.
     pub(super) fn pass_sayings_on(&mut self) -> Result<(), Refusal> {
         while let Some(lines) = self.survival().and_then(|survival| survival.kept.user_messages.next()) {
@@ -157,7 +165,7 @@ impl Agent {
     /// Tells the launcher what the stores say of ranks that have ended.
     fn tell_of_stores(&mut self) -> Result<(), Refusal> {
         let Some(survival) = self.survival() else { return Ok(()) };
-        for state in survival.kept.states() {
+        for state in survival.kept.states_with_output() {
             self.send(&Up::Store(state))?;
         }
         self.send(&Up::Ended)

@@ -10,7 +10,7 @@ use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Again, Down, Up};
 use crate::run::hosts::link::{AgentLink, AgentStage};
 use crate::run::hosts::placement::{Continuation, CopyRule};
-use crate::run::hosts::recall::{Recall, shown_of};
+use crate::run::hosts::recall::Recall;
 use crate::run::oom;
 use crate::run::output::{self, Lengths, Stream};
 use crate::run::plan::Plan;
@@ -198,8 +198,7 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
-        let Some(Survival { recovery, recall, rule, moves, come, course: found, .. }) = &mut self.survival
-        else {
+        let Some(Survival { recovery, recall, rule, moves, course: found, .. }) = &mut self.survival else {
             return;
         };
         let course = recall.course(&self.layout, rule, moves.plan());
@@ -207,7 +206,7 @@ impl Job<'_> {
             let epoch = course.plan.base.epoch;
             let barrier = recovery::barrier(&course.states, epoch);
             recovery.planned(course.plan.base, barrier, Instant::now())?;
-            let carried_out = recall.carry_out(&course, &self.layout, come);
+            let carried_out = recall.carry_out(&course, &self.layout);
             carried_out.map(|()| course).map_err(|why| recovery.nothing_found(&why))
         });
         match course {
@@ -240,10 +239,10 @@ impl Job<'_> {
             if host == before {
                 continue;
             }
-            let printed = state.at(epoch).map_or([0; 2], |marked| marked.output);
+            let [printed, kept] = state.at(epoch).map_or([[0; 2]; 2], |marked| [marked.output, marked.kept]);
             let come = &mut come[rank as usize];
-            let missing = missing(self.one_stream, *come, printed);
-            *come = shown_of(printed, *come);
+            let missing = missing(self.one_stream, *come, kept);
+            *come = shown(printed, kept, *come);
             let [before, host] = [before, host].map(|host| &self.hosts.names[host as usize]);
             let mut news = format!("rank {rank} comes back on host {host}");
             if missing > 0 {
@@ -274,7 +273,11 @@ impl Job<'_> {
             self.link(host).send(&down);
         }
         let Some(Survival { recall, .. }) = &mut self.survival else { return Ok(()) };
-        for (host, all) in recall.next_round().into_iter().flatten() {
+        for (host, mut all) in recall.next_round().into_iter().flatten() {
+            if let Some(Survival { come, .. }) = &self.survival {
+                all.iter_mut()
+                    .for_each(|one| one.shown = shown(one.output, one.shown, come[one.rank as usize]));
+            }
             self.link(host).send(&Down::Rewind(all));
         }
         Ok(())
@@ -401,4 +404,31 @@ impl Job<'_> {
 pub(super) fn missing(one_stream: bool, come: Lengths, printed: Lengths) -> u64 {
     let streams = if one_stream { 1 } else { 2 };
     (0..streams).map(|stream| printed[stream].saturating_sub(come[stream])).sum()
+}
+
+/// A rank comes to a host that has what it had printed from `kept` on, and goes on behind `printed`; so much
+/// has come, if anybody knows. From where on it is to be printed.
+fn shown(printed: Lengths, kept: Lengths, come: Lengths) -> Lengths {
+    let of = |stream: usize| match come[stream] {
+        // What of that the launcher had printed that is lost, nobody knows.
+        u64::MAX => printed[stream],
+        come => come.max(kept[stream]),
+    };
+    [of(0), of(1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_not_come_is_printed_where_the_rank_goes_on_as_far_as_it_is_there() {
+        let printed = [100, 7];
+        assert_eq!(shown(printed, [40, 0], [60, 7]), [60, 7], "the rest is there");
+        assert_eq!(shown(printed, [80, 7], [60, 0]), [80, 7], "something is lost");
+        assert_eq!(shown(printed, [40, 0], [120, 9]), [120, 9], "it has been farther before");
+        assert_eq!(shown(printed, [40, 0], [u64::MAX; 2]), printed);
+        assert_eq!(missing(false, [60, 0], [80, 7]), 27);
+        assert_eq!(missing(true, [60, 0], [80, 7]), 20);
+    }
 }

@@ -311,6 +311,7 @@ impl<S: Sink> PrinterThread<S> {
         match self.saved.record {
             // Who goes on shows the line from its beginning.
             Some(_) => give_up(file, before.lines, lines),
+            None if self.saved.is_kept => {}
             None => give_up(file, before.length, printed),
         }
     }
@@ -334,7 +335,7 @@ fn line_begin(file: &File, first: u64, byte: u64) -> u64 {
 }
 
 /// Gives the memory of these bytes back, where whole pages of them are.
-fn give_up(file: &File, begin: u64, end: u64) {
+pub(super) fn give_up(file: &File, begin: u64, end: u64) {
     const PAGE: u64 = 4096;
     let (begin, end) = (begin / PAGE * PAGE, end / PAGE * PAGE);
     let (Ok(begin), Ok(length)) = (i64::try_from(begin), i64::try_from(end.saturating_sub(begin))) else {

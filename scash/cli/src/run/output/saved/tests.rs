@@ -72,7 +72,8 @@ fn found(printed: &str, kept: &str) -> (tempfile::TempDir, Arc<Saved>) {
         file(name);
         File::options().append(true).read(true).open(directory.path().join(name)).unwrap()
     };
-    let saved = Saved { files: vec![vec![append("out")]], first: 0, record: Some(file("printed")) };
+    let saved =
+        Saved { files: vec![vec![append("out")]], first: 0, record: Some(file("printed")), is_kept: false };
     saved.note(0, 0, printed.rfind('\n').map_or(0, |end| end as u64 + 1));
     say(&saved, 0, kept);
     (directory, Arc::new(saved))
