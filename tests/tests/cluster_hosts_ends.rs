@@ -27,11 +27,11 @@ struct Unread {
 }
 
 impl Unread {
-    /// Of the program `chatty`, with this behind the number of its lines and the directory.
-    fn start(hosts: &Hosts, words: &[&str]) -> Unread {
+    /// Of the program `chatty` on these hosts, with this behind the number of its lines and the directory.
+    fn start(hosts: &Hosts, names: &str, words: &[&str]) -> Unread {
         let (lines, directory) = (LINES.to_string(), hosts.file(""));
         let arguments = [&[&lines, directory.to_str().unwrap()], words].concat();
-        let job = hosts.job(TWO).options("--replicas 1 --checkpoint every=2");
+        let job = hosts.job(names).options("--replicas 1 --checkpoint every=2");
         let mut command = job.command(Path::new(env!("CARGO_BIN_EXE_chatty")), &arguments);
         let mark = new_mark();
         command.env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -39,9 +39,13 @@ impl Unread {
         Unread { launcher: command.spawn().unwrap(), mark }
     }
 
-    /// Which ends with this status.
+    /// Which ends with this status, on two hosts.
     fn new(hosts: &Hosts, status: i32) -> Unread {
-        let unread = Unread::start(hosts, &[&status.to_string()]);
+        Unread::ended(hosts, TWO, status)
+    }
+
+    fn ended(hosts: &Hosts, names: &str, status: i32) -> Unread {
+        let unread = Unread::start(hosts, names, &[&status.to_string()]);
         let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
         wait_until("ranks have printed all", || printed() && !any_rank(hosts));
         // Agents are told that all have ended.
@@ -143,6 +147,20 @@ fn a_host_is_lost_when_ranks_have_ended_whose_output_has_not_all_come() {
 }
 
 #[test]
+fn one_host_after_the_other_is_lost_when_ranks_have_ended() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let unread = Unread::ended(&hosts, &format!("{TWO},10.77.0.3:spare"), 0);
+    // This one has printed nothing, and is missed by nobody.
+    hosts.kill(3);
+    std::thread::sleep(Duration::from_millis(500));
+    hosts.kill(2);
+    wait_until("the host is missed", || said(&hosts).contains("go on from"));
+    let ended = unread.ends(&hosts);
+    assert_eq!(ended.status, 0, "{}", ended.err);
+    is_all_there(&ended.out);
+}
+
+#[test]
 fn ranks_that_are_to_print_again_do_so_on_the_host_that_is_left_and_on_their_own() {
     let Some(hosts) = Hosts::new(2) else { return };
     let mut unread = Unread::new(&hosts, 0);
@@ -191,7 +209,7 @@ fn a_launcher_and_a_host_are_lost_when_all_ranks_have_ended() {
 #[test]
 fn what_ranks_of_a_lost_host_have_printed_before_a_checkpoint_is_printed_where_they_come_back() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let unread = Unread::start(&hosts, &["0", "early"]);
+    let unread = Unread::start(&hosts, TWO, &["0", "early"]);
     let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
     wait_until("ranks have printed all", printed);
     let front = i32::try_from(unread.launcher.id()).unwrap();

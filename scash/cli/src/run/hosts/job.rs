@@ -347,9 +347,12 @@ impl<'a> Job<'a> {
                 self.has_come(rank, stream, bytes.len());
                 self.printers.print(stream, OutputChunk { host, rank, bytes });
             }
-            // An agent says of all ranks whose output it may have had that they print no more.
-            (AgentStage::Running, Up::Output { bytes, .. })
-                if bytes.is_empty() && self.survival.is_some() => {}
+            // Of ranks that have gone on elsewhere, which have brought it along; or word that they print no
+            // more.
+            (AgentStage::Running, Up::Output { stream, bytes, .. }) if self.survival.is_some() => {
+                let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                self.link(host).send(&Down::Taken { stream, bytes });
+            }
             (AgentStage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
                 self.link(host).stage = AgentStage::Done
             }

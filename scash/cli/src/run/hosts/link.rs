@@ -36,8 +36,8 @@ pub(super) enum AgentStage {
     Ready,
     /// It may start them.
     Running,
-    /// Its ranks have ended, and all they printed has come. If they may be started again, it waits for word
-    /// that the job is over.
+    /// Its ranks have ended, and it has sent all that they have printed. If they may be started again, it
+    /// waits for word that the job is over.
     Done,
     /// It is out of reach, or was let go.
     Gone,
@@ -157,9 +157,10 @@ impl AgentLink {
         }
     }
 
-    /// That to a host which is called later.
-    pub(super) fn put_off(name: &str) -> AgentLink {
-        AgentLink { stage: AgentStage::Calling, ..AgentLink::absent(name) }
+    /// That to a host which is called again later, by the same command.
+    pub(super) fn put_off(&self) -> AgentLink {
+        let command = self.command.clone();
+        AgentLink { stage: AgentStage::Calling, command, ..AgentLink::absent(&self.name) }
     }
 
     /// Whether it is called later.
@@ -301,6 +302,7 @@ impl AgentLink {
 pub(super) fn waited_for(links: &[AgentLink], most: Duration) -> String {
     let late: Vec<&AgentLink> = links.iter().filter(|link| link.stage != AgentStage::Ready).collect();
     let what = |link: &AgentLink| match link.stage {
+        AgentStage::Calling if link.is_put_off() => "its agent does not miss its launcher yet".to_owned(),
         AgentStage::Calling => {
             format!("`{}` has not answered (does it connect, or ask for a password?)", link.command)
         }

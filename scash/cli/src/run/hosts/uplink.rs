@@ -12,6 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Most bytes of a stream that are on their way.
 pub(super) const WINDOW: usize = 256 << 10;
 
+/// Most bytes of the beginning of a line that are kept for the next launcher.
+const LONGEST: usize = 1 << 20;
+
 /// The way to the launcher.
 #[derive(Debug)]
 pub(super) struct Uplink {
@@ -39,25 +42,35 @@ struct Sent {
     lengths: Vec<Lengths>,
     seen: Vec<Lengths>,
     /// By stream: pieces of which the launcher has not said that they are out, oldest first.
-    unprinted: [VecDeque<(u32, Vec<u8>)>; 2],
+    unprinted: [VecDeque<SentPiece>; 2],
     /// By stream and rank: the beginning of a line that the launcher has, and shows when its end has come.
     begun: [BTreeMap<u32, Vec<u8>>; 2],
+}
+
+/// Something that a rank has printed.
+#[derive(Debug)]
+struct SentPiece {
+    rank: u32,
+    bytes: Vec<u8>,
+    /// How much the rank has printed with that; `None` if it has gone on elsewhere since, or has come from
+    /// there.
+    end: Option<u64>,
 }
 
 impl Sent {
     /// The oldest piece of a stream is out, but for a line that has no end. Returns of which rank, and how
     /// much of that was seen before and is now.
     fn is_out(&mut self, stream: usize) -> Option<(u32, Range<u64>)> {
-        let (rank, bytes) = self.unprinted[stream].pop_front()?;
+        let SentPiece { rank, bytes, end } = self.unprinted[stream].pop_front()?;
+        let end = end?;
         let begun = self.begun[stream].entry(rank).or_default();
-        let (had_begun, length) = (begun.len() as u64, bytes.len() as u64);
-        // It is shown when its rank prints no more, too.
-        if bytes.is_empty() {
-            begun.clear();
-        }
         match bytes.iter().rposition(|byte| *byte == b'\n') {
             Some(end) => *begun = bytes[end + 1..].to_vec(),
             None => begun.extend(bytes),
+        }
+        // What waits for its end for so long is likely to be no line, and may be shown by now.
+        if begun.len() > LONGEST {
+            begun.clear();
         }
         let has_begun = begun.len() as u64;
         if has_begun == 0 {
@@ -65,8 +78,23 @@ impl Sent {
         }
         let seen = self.seen.get_mut(rank as usize)?;
         let before = seen[stream];
-        seen[stream] += length + had_begun - has_begun;
+        seen[stream] = before.max(end.saturating_sub(has_begun));
         Some((rank, before..seen[stream]))
+    }
+
+    /// A rank goes on behind so much, which others have sent: what was sent here before is theirs, too.
+    fn skip(&mut self, rank: u32, length: Lengths) {
+        for all in [&mut self.lengths, &mut self.seen] {
+            all.get_mut(rank as usize).into_iter().for_each(|sent| *sent = length);
+        }
+        self.forget(|other| other == rank);
+    }
+
+    /// What was sent of these ranks is of no use any more, also to the next launcher.
+    fn forget(&mut self, are_gone: impl Fn(u32) -> bool) {
+        let pieces = self.unprinted.iter_mut().flatten();
+        pieces.filter(|piece| are_gone(piece.rank)).for_each(|piece| piece.end = None);
+        self.begun.iter_mut().for_each(|begun| begun.retain(|rank, _| !are_gone(*rank)));
     }
 }
 
@@ -127,11 +155,16 @@ impl Uplink {
             let index = stream as usize - 1;
             // It says of each piece that it is out, whoever was told of it before.
             for (rank, begun) in std::mem::take(&mut sent.begun[index]).into_iter().rev() {
+                let seen = sent.seen.get(rank as usize).map_or(0, |seen| seen[index]);
+                let mut end = seen + begun.len() as u64;
                 for part in begun.rchunks(MOST_OUTPUT) {
-                    sent.unprinted[index].push_front((rank, part.to_vec()));
+                    let piece = SentPiece { rank, bytes: part.to_vec(), end: Some(end) };
+                    end -= part.len() as u64;
+                    sent.unprinted[index].push_front(piece);
                 }
             }
-            for (rank, bytes) in &sent.unprinted[index] {
+            sent.unprinted[index].retain(|piece| piece.end.is_some());
+            for SentPiece { rank, bytes, .. } in &sent.unprinted[index] {
                 let piece = Up::Output { stream, rank: *rank, bytes: bytes.clone() };
                 pipe.write_all(&piece.encode())?;
             }
@@ -158,12 +191,17 @@ impl Uplink {
 
     /// So much of what these ranks have printed was sent by others.
     pub(super) fn skip(&self, ranks: &[(usize, Lengths)]) {
-        if let Some(Sent { lengths, seen, .. }) = &mut lock(&self.launcher).kept {
+        if let Some(sent) = &mut lock(&self.launcher).kept {
             for (rank, length) in ranks {
-                for all in [&mut *lengths, &mut *seen] {
-                    all.get_mut(*rank).into_iter().for_each(|sent| *sent = *length);
-                }
+                sent.skip(u32::try_from(*rank).unwrap_or(u32::MAX), *length);
             }
+        }
+    }
+
+    /// From now on only these ranks print here. Others have brought along what was not seen.
+    pub(super) fn only(&self, ranks: &[u32]) {
+        if let Some(sent) = &mut lock(&self.launcher).kept {
+            sent.forget(|rank| !ranks.contains(&rank));
         }
     }
 
@@ -177,9 +215,11 @@ impl Uplink {
         let up = Up::Output { stream, rank, bytes: bytes.to_vec() };
         let sent = pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()));
         let (Some(Sent { lengths, unprinted, .. }), index) = (kept, stream as usize - 1) else { return sent };
-        unprinted[index].push_back((rank, bytes.to_vec()));
-        if let Some(lengths) = lengths.get_mut(rank as usize) {
+        // Word that a rank prints no more is not kept.
+        if let Some(lengths) = lengths.get_mut(rank as usize).filter(|_| !bytes.is_empty()) {
             lengths[index] += bytes.len() as u64;
+            let (bytes, end) = (bytes.to_vec(), Some(lengths[index]));
+            unprinted[index].push_back(SentPiece { rank, bytes, end });
         }
         // Who reads the other pipe notices that the launcher is gone.
         Ok(())
@@ -188,7 +228,10 @@ impl Uplink {
     /// So many bytes of a stream are out: those of its oldest piece. If that is kept, returns of which rank,
     /// and how much of what that has printed was seen before and is now: whole lines.
     pub(super) fn taken(&self, stream: Stream, bytes: u32) -> Option<(u32, Range<u64>)> {
-        let seen = lock(&self.launcher).kept.as_mut().and_then(|sent| sent.is_out(stream as usize - 1));
+        let mut launcher = lock(&self.launcher);
+        let kept = launcher.kept.as_mut().filter(|_| bytes > 0);
+        let seen = kept.and_then(|sent| sent.is_out(stream as usize - 1));
+        drop(launcher);
         let room = self.room(stream);
         if let Some(left) = &mut *lock(&room.bytes) {
             *left = left.saturating_add(bytes as usize).min(WINDOW);
@@ -296,8 +339,10 @@ mod tests {
         uplink.keep(2);
         uplink.skip(&[(1, [100, 0])]);
         let mut output = Output::new(uplink.clone(), Stream::Out, file());
+        output.take(0, b"").unwrap();
         output.take(1, b"printed\nand").unwrap();
         output.take(1, b" on its way").unwrap();
+        assert_eq!(uplink.taken(Stream::Out, 0), None);
         assert_eq!(uplink.taken(Stream::Out, 11), Some((1, 100..108)));
         uplink.cut();
         uplink.send(&Up::Done).unwrap();
@@ -313,5 +358,47 @@ mod tests {
             uplink.taken(Stream::Out, piece);
         }
         assert_eq!(uplink.printed(), [(1, [128, 0])]);
+    }
+
+    #[test]
+    fn what_a_rank_has_printed_before_it_went_elsewhere_and_came_back_counts_no_more() {
+        let file = || tempfile::tempfile().unwrap();
+        let uplink = Uplink::new(file());
+        uplink.keep(2);
+        let mut output = Output::new(uplink.clone(), Stream::Out, file());
+        output.take(1, b"old\n").unwrap();
+        output.take(0, b"of another\nand").unwrap();
+        output.take(1, b"older").unwrap();
+        uplink.skip(&[(1, [500, 0])]);
+        output.take(1, b"new\n").unwrap();
+        assert_eq!(uplink.taken(Stream::Out, 4), None);
+        assert_eq!(uplink.taken(Stream::Out, 14), Some((0, 0..11)));
+        assert_eq!(uplink.taken(Stream::Out, 5), None);
+        assert_eq!(uplink.taken(Stream::Out, 4), Some((1, 500..504)));
+        // Rank 0 goes on elsewhere, and the next launcher hears nothing of it from here.
+        output.take(0, b"more").unwrap();
+        uplink.only(&[1]);
+        uplink.cut();
+        let next = file();
+        uplink.connect(next.try_clone().unwrap());
+        uplink.open().unwrap();
+        assert_eq!(next.metadata().unwrap().len(), 0);
+        assert_eq!(uplink.printed(), [(0, [11, 0]), (1, [504, 0])]);
+    }
+
+    #[test]
+    fn the_beginning_of_a_line_is_kept_for_the_next_launcher_unless_it_is_long() {
+        let file = || tempfile::tempfile().unwrap();
+        let uplink = Uplink::new(file());
+        uplink.keep(1);
+        let mut output = Output::new(uplink.clone(), Stream::Out, file());
+        let piece = vec![b'x'; MOST_OUTPUT];
+        let pieces = LONGEST / MOST_OUTPUT;
+        for number in 1..=pieces + 1 {
+            output.take(0, &piece).unwrap();
+            let seen = uplink.taken(Stream::Out, u32::try_from(piece.len()).unwrap()).unwrap().1.end;
+            let all = (number * MOST_OUTPUT) as u64;
+            assert_eq!(seen, if number > pieces { all } else { 0 });
+        }
     }
 }

@@ -243,6 +243,7 @@ impl Agent {
             survival.is_recalled = false;
             survival.adopted = adopted;
             survival.place(&layout, work.host);
+            self.uplink.only(&layout.ranks_of(work.host).collect::<Vec<u32>>());
         }
         self.oom_kills = OomKills::until_now();
         self.epoll.delete(&work.host_relay).map_err(failed("forgetting a descriptor"))?;

@@ -30,13 +30,15 @@ impl Job<'_> {
     /// All ranks have ended for good: agents send what is left of what they have printed.
     fn finish_survivors(&mut self) {
         let went_on = self.supervisor.may_go_on();
+        if self.survival.is_none() {
+            return;
+        }
+        // Nobody is to come back any more, unless ranks go on after all.
+        for host in (0..self.layout.hosts()).filter(|host| self.is_returning(*host)).collect::<Vec<u32>>() {
+            self.not_back(host, "all ranks have ended");
+        }
         let Some(Survival { recovery, is_finished, .. }) = &mut self.survival else { return };
         *is_finished = true;
-        // Nobody is to come back any more.
-        for link in self.links.iter_mut().filter(|link| link.ready_by.is_some()) {
-            link.let_go();
-            link.kill();
-        }
         if let Some(news) = recovery.over().filter(|_| went_on) {
             crate::say(&news);
         }
@@ -58,6 +60,9 @@ impl Job<'_> {
                 link.send(&Down::Go);
             } else {
                 self.unreached.insert(host);
+                if let Some(Survival { recall, .. }) = &mut self.survival {
+                    recall.lost(host);
+                }
             }
         }
         self.supervisor.had_ended(status);
@@ -78,6 +83,8 @@ impl Job<'_> {
         crate::say(&format!("not all that its ranks had printed had come from host {name}"));
         if let Some(survival) = &mut self.survival {
             survival.is_finished = false;
+            // Ranks that could stay do: what they print is on its way from where they are.
+            survival.moves.are_called_off();
         }
         self.over_since = None;
         let now = Instant::now();

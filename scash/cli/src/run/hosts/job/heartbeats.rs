@@ -2,6 +2,7 @@
 
 use super::Job;
 use crate::run::hosts::heartbeat::HostHealth;
+use crate::run::hosts::link::AgentStage;
 use std::time::Instant;
 
 impl Job<'_> {
@@ -12,7 +13,7 @@ impl Job<'_> {
         self.next_probe = now + heartbeat.pause();
         for host in 0..self.layout.hosts() {
             let link = self.link(host);
-            if !link.is_open() {
+            if link.stage == AgentStage::Gone {
                 // Nothing of it is missed any more.
                 link.probe = None;
             }

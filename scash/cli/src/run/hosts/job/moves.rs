@@ -82,6 +82,13 @@ impl Moves {
         self.asked.retain(|rank| self.wanted.contains_key(rank));
     }
 
+    /// Ranks that could stay where they are stay there.
+    pub(super) fn are_called_off(&mut self) {
+        for rank in std::mem::take(&mut self.asked) {
+            self.wanted.remove(&rank);
+        }
+    }
+
     /// Ranks whose host is there again are to go back to it.
     pub(super) fn go_home(&mut self, is_there: impl Fn(u32) -> bool) {
         let is_home = |host: u32| is_there(host) && !self.drained.contains(&host);

@@ -115,6 +115,10 @@ impl Job<'_> {
             Up::Printed { rank, lengths } if self.layout.is_on(rank, host) => {
                 printed[rank as usize] = lengths
             }
+            // An agent that was not told where ranks are by now.
+            Up::Printed { .. } => {}
+            // It was on its way when some of another host's output was lost.
+            Up::Done if recall.is_under_way() => {}
             Up::Committed(epoch) if has_rank_0 => {
                 *committed = Some((epoch, Instant::now()));
                 self.tell_all(&Down::Commit(epoch));
@@ -228,7 +232,9 @@ impl Job<'_> {
 
     /// Ranks whose host is lost go on where copies of their stores are.
     fn go_elsewhere(&mut self) {
-        let Some(Survival { come, course, moves, committed, .. }) = &mut self.survival else { return };
+        let Some(Survival { come, course, moves, committed, recall, .. }) = &mut self.survival else {
+            return;
+        };
         let Some(course) = course.take() else { return };
         moves.are_done(&self.layout, &course.layout);
         *committed = None;
@@ -236,13 +242,16 @@ impl Job<'_> {
         for state in &course.states {
             let (rank, before) = (state.rank, self.layout.host_of(state.rank));
             let host = course.layout.host_of(rank);
-            if host == before {
+            if host == before && !recall.has_returned(host) {
                 continue;
             }
             let [printed, kept] = state.at(epoch).map_or([[0; 2]; 2], |marked| [marked.output, marked.kept]);
             let come = &mut come[rank as usize];
             let missing = missing(self.one_stream, *come, kept);
             *come = shown(printed, kept, *come);
+            if host == before && missing == 0 {
+                continue; // it waited for its host, which is back
+            }
             let [before, host] = [before, host].map(|host| &self.hosts.names[host as usize]);
             let mut news = format!("rank {rank} comes back on host {host}");
             if missing > 0 {
@@ -317,13 +326,14 @@ impl Job<'_> {
 
     /// Whether all has come that ranks had printed which move from hosts that are there.
     fn have_movers_printed(&self) -> bool {
-        let Some(Survival { come, course: Some(course), .. }) = &self.survival else { return true };
+        let Some(Survival { come, recall, course: Some(course), .. }) = &self.survival else { return true };
         let has_come = |state: &StoreState| {
             let before = self.layout.host_of(state.rank);
             let stays = course.layout.is_on(state.rank, before);
             let printed = state.at(course.plan.base.epoch).map_or([0; 2], |marked| marked.output);
             let missing = missing(self.one_stream, come[state.rank as usize], printed);
-            stays || missing == 0 || self.links[before as usize].stage != AgentStage::Running
+            let is_there = self.links[before as usize].stage == AgentStage::Running;
+            stays || missing == 0 || !is_there || recall.has_returned(before)
         };
         course.states.iter().all(has_come)
     }
@@ -346,6 +356,10 @@ impl Job<'_> {
             Some(host).filter(|_| self.is_finished() && may_go_on).map(|host| self.missing_of(host));
         if missing == Some(0) {
             self.print_no_more_of(host);
+            // Ranks may go on after all, when another one is lost.
+            if let Some(Survival { recall, .. }) = &mut self.survival {
+                recall.lost(host);
+            }
             return true;
         }
         let copies = self.survival.as_ref().map_or(0, |survival| survival.rule.count);
@@ -403,7 +417,8 @@ impl Job<'_> {
 /// How much of what a rank has printed has not come.
 pub(super) fn missing(one_stream: bool, come: Lengths, printed: Lengths) -> u64 {
     let streams = if one_stream { 1 } else { 2 };
-    (0..streams).map(|stream| printed[stream].saturating_sub(come[stream])).sum()
+    let missing = (0..streams).map(|stream| printed[stream].saturating_sub(come[stream]));
+    missing.fold(0, u64::saturating_add)
 }
 
 /// A rank comes to a host that has what it had printed from `kept` on, and goes on behind `printed`; so much
@@ -430,5 +445,6 @@ mod tests {
         assert_eq!(shown(printed, [40, 0], [u64::MAX; 2]), printed);
         assert_eq!(missing(false, [60, 0], [80, 7]), 27);
         assert_eq!(missing(true, [60, 0], [80, 7]), 20);
+        assert_eq!(missing(false, [0, 0], [u64::MAX; 2]), u64::MAX, "nobody knows how much");
     }
 }

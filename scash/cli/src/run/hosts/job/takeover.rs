@@ -89,8 +89,7 @@ impl Job<'_> {
         let served = self.served.entry(host).or_insert(Served { first: (now, seconds), last: now });
         served.last = now;
         if served.is_silent(seconds, now) {
-            let name = self.link(host).name.clone();
-            *self.link(host) = AgentLink::put_off(&name);
+            *self.link(host) = self.links[host as usize].put_off();
             return;
         }
         let name = &self.link(host).name;

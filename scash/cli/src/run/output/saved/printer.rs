@@ -226,7 +226,9 @@ impl<S: Sink> PrinterThread<S> {
             self.times = wishes.times;
             let all = self.printed.iter().flatten().zip(wishes.begins.iter().flatten());
             for (again, (printed, begin)) in self.again.iter_mut().flatten().zip(all) {
-                *again = (printed.length > *begin && !printed.is_in_line()).then_some(*begin);
+                // Who sends it elsewhere counts bytes.
+                let may_go_back = !self.saved.is_kept && !printed.is_in_line();
+                *again = (printed.length > *begin && may_go_back).then_some(*begin);
             }
         }
     }
