@@ -184,7 +184,7 @@ impl AgentLink {
     }
 
     /// If it was done, it is not any more: its ranks may be started again.
-    pub(super) fn goes_on(&mut self, now: Instant) {
+    pub(super) fn reopen(&mut self, now: Instant) {
         if self.stage == AgentStage::Done {
             (self.stage, self.heard) = (AgentStage::Running, now);
             self.cut_off = Some(now).filter(|_| self.exit.is_some() || self.from.is_none());

@@ -60,7 +60,7 @@ struct SentPiece {
 impl Sent {
     /// The oldest piece of a stream is out, but for a line that has no end. Returns of which rank, and how
     /// much of that was seen before and is now.
-    fn is_out(&mut self, stream: usize) -> Option<(u32, Range<u64>)> {
+    fn acknowledge(&mut self, stream: usize) -> Option<(u32, Range<u64>)> {
         let SentPiece { rank, bytes, end } = self.unprinted[stream].pop_front()?;
         let end = end?;
         let begun = self.begun[stream].entry(rank).or_default();
@@ -230,7 +230,7 @@ impl Uplink {
     pub(super) fn taken(&self, stream: Stream, bytes: u32) -> Option<(u32, Range<u64>)> {
         let mut launcher = lock(&self.launcher);
         let kept = launcher.kept.as_mut().filter(|_| bytes > 0);
-        let seen = kept.and_then(|sent| sent.is_out(stream as usize - 1));
+        let seen = kept.and_then(|sent| sent.acknowledge(stream as usize - 1));
         drop(launcher);
         let room = self.room(stream);
         if let Some(left) = &mut *lock(&room.bytes) {

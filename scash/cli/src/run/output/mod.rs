@@ -159,13 +159,6 @@ impl Printing {
         self.saved.as_ref().is_some_and(saved::SavedPrinter::go_on)
     }
 
-    /// So much is left of what ranks have saved, which print the rest anew.
-    pub(super) fn taken_back(&self, lengths: &[Lengths]) {
-        if let Some(saved) = &self.saved {
-            saved.taken_back(lengths);
-        }
-    }
-
     /// Starts to send what comes from ranks elsewhere; what is returned says nothing but when all is sent.
     pub(super) fn send<S: Sink>(
         wiring: Wiring,

@@ -139,6 +139,15 @@ impl Saved {
         [length(0), length(1)]
     }
 
+    /// By rank and stream, where less is there than was printed: how much that is.
+    fn taken_back(&self, printed: &[Lengths]) -> Vec<[Option<u64>; 2]> {
+        let of = |(rank, printed): (usize, &Lengths)| {
+            let there = self.lengths(rank);
+            [0, 1].map(|stream| Some(there[stream]).filter(|there| *there < printed[stream]))
+        };
+        printed.iter().enumerate().map(of).collect()
+    }
+
     /// Takes back what ranks have printed beyond that. Nobody may print meanwhile.
     pub(in crate::run) fn cut(&self, lengths: &[Lengths]) -> io::Result<()> {
         for (files, lengths) in self.files.iter().zip(lengths) {

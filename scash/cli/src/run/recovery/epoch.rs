@@ -66,7 +66,7 @@ impl StoreState {
         StoreState { rank: store.rank(), base: store.base(), marks }
     }
 
-    /// With what the store has of what the rank had printed, which is on other hosts' files alone otherwise.
+    /// Says, too, from where on the store has what the rank had printed.
     pub(super) fn with_output(mut self, store: &Store) -> StoreState {
         for marked in self.marks.iter_mut().flatten() {
             // If it cannot be read, it has nothing.

@@ -78,7 +78,7 @@ impl Agent {
             self.over = true;
             return;
         };
-        survival.is_left();
+        survival.forget_launcher();
         orphan.must_tell = false;
         if let Some(launcher) = self.launcher.take() {
             // It may be that of the process's standard input, which stays open.

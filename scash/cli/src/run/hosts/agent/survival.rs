@@ -67,13 +67,13 @@ impl Survival {
     }
 
     /// The launcher that has said so is gone. The next one finds out.
-    pub(super) fn is_left(&mut self) {
+    pub(super) fn forget_launcher(&mut self) {
         (self.is_finished, self.is_done) = (false, false);
     }
 
     /// All ranks are to be started again, also if they have ended.
-    pub(super) fn goes_on(&mut self) {
-        self.is_left();
+    pub(super) fn recall(&mut self) {
+        self.forget_launcher();
         (self.finished, self.is_recalled) = (None, true);
     }
 

@@ -67,13 +67,13 @@ impl Agent {
         let Some(survival) = &mut work.survival else { return Ok(()) };
         match (down, survival.phase) {
             (Down::Recall, Phase::Together) if work.begun => {
-                survival.goes_on();
+                survival.recall();
                 survival.phase = Phase::Ending;
                 work.processes.signal(Signal::SIGKILL);
             }
             // Another host was lost before ranks could be started again.
             (Down::Recall, Phase::Ended) => {
-                survival.goes_on();
+                survival.recall();
                 return self.tell_of_stores();
             }
             (Down::Empty(rank), Phase::Ended) => return self.change_store(|kept| kept.empty(rank)),
@@ -213,8 +213,8 @@ impl Agent {
         }
     }
 
-    /// Goes on to print: what is behind these lengths was taken back, and so much is out of what ranks have
-    /// printed that come here. (No lengths: no rank goes on here.)
+    /// Goes on to print: so much of what ranks here had printed is not taken back any more, and so much is
+    /// out of those that come. (No lengths: no rank goes on here.)
     fn print_on(&mut self, come: &[(usize, Lengths)], lengths: &[Lengths]) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
         let printing = match work.printing.take() {
@@ -227,7 +227,6 @@ impl Agent {
         };
         self.uplink.skip(come);
         printing.skip(come);
-        printing.taken_back(lengths);
         printing.commit(lengths);
         work.printing = Some(printing);
         self.work = Some(work);

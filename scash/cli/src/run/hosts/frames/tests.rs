@@ -185,7 +185,10 @@ proptest! {
     ) {
         let base = |numbers: [u64; 2]| Base { incarnation: Incarnation(numbers[0]), epoch: Epoch(numbers[1]) };
         let marked = |[incarnation, epoch, barrier, out, err]: [u64; 5]| MarkedEpoch {
-            mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier, output: [out, err], kept: [err, barrier],
+            mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) },
+            barrier,
+            output: [out, err],
+            kept: [err, barrier],
         };
         let up = Up::Store(StoreState { rank, base: base(numbers), marks: marks.map(|mark| mark.map(marked)) });
         prop_assert_eq!(Up::decode(&up.encode()[4..]), Ok(up));

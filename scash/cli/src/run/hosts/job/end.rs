@@ -84,11 +84,11 @@ impl Job<'_> {
         if let Some(survival) = &mut self.survival {
             survival.is_finished = false;
             // Ranks that could stay do: what they print is on its way from where they are.
-            survival.moves.are_called_off();
+            survival.moves.call_off();
         }
         self.over_since = None;
         let now = Instant::now();
-        self.links.iter_mut().for_each(|link| link.goes_on(now));
+        self.links.iter_mut().for_each(|link| link.reopen(now));
     }
 
     /// Nothing more comes of what ranks of a host have printed: what has come is printed, whole lines or not.

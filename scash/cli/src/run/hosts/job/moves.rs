@@ -83,7 +83,7 @@ impl Moves {
     }
 
     /// Ranks that could stay where they are stay there.
-    pub(super) fn are_called_off(&mut self) {
+    pub(super) fn call_off(&mut self) {
         for rank in std::mem::take(&mut self.asked) {
             self.wanted.remove(&rank);
         }

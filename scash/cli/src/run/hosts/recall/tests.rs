@@ -289,14 +289,20 @@ proptest! {
     /// A plan is one that ranks can go on from, or there is none: whatever agents say of their stores.
     #[test]
     fn whatever_stores_say_there_is_a_plan_of_theirs_or_none(
-        all in prop::collection::vec((prop::array::uniform2(prop::option::of((0u64..4, any::<u64>()))), any::<[u64; 2]>()), 6)
+        all in prop::collection::vec(
+            (prop::array::uniform2(prop::option::of((0u64..4, any::<u64>()))), any::<[u64; 2]>()),
+            6,
+        )
     ) {
         let mut recall = recall();
         recall.begin(base(2, 3));
         for (number, (marks, output)) in (0..).zip(all) {
             let (host, rank) = (number / 3, number % 3);
             let marked = |(incarnation, epoch)| MarkedEpoch {
-                mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier: epoch, output, kept: output,
+                mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) },
+                barrier: epoch,
+                output,
+                kept: output,
             };
             let state = StoreState { rank, base: base(2, 3), marks: marks.map(|mark| mark.map(marked)) };
             recall.store(host, state).unwrap();

@@ -33,8 +33,7 @@ struct Wishes {
     up_to: Vec<Lengths>,
     /// By rank: how much of that others have printed.
     from: Vec<Lengths>,
-    /// By rank: to how much it was taken back last, and how many times that was done.
-    begins: Vec<Lengths>,
+    /// How many times ranks have gone on that had ended.
     times: u64,
     /// How many times everything was asked for that is there, and how many times that was done.
     asked: u64,
@@ -110,18 +109,8 @@ impl SavedPrinter {
     /// ended.
     pub(in crate::run::output) fn go_on(&self) -> bool {
         let mut wishes = self.board.lock();
-        wishes.is_over = false;
+        (wishes.is_over, wishes.times) = (false, wishes.times + 1);
         !wishes.has_ended
-    }
-
-    /// So much is left of what ranks have printed, and they print the rest anew. Some of that may be out.
-    pub(in crate::run::output) fn taken_back(&self, lengths: &[Lengths]) {
-        self.board.change(|wishes| {
-            for (begin, length) in wishes.begins.iter_mut().zip(lengths) {
-                *begin = *length;
-            }
-            wishes.times += 1;
-        });
     }
 }
 
@@ -131,19 +120,19 @@ pub(in crate::run::output) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -
     let wishes = Wishes {
         up_to: vec![[0; 2]; ranks],
         from: vec![[0; 2]; ranks],
-        begins: (0..ranks).map(|rank| saved.lengths(rank)).collect(),
-        times: 1,
+        times: 0,
         asked: 0,
         answered: 0,
         is_over: false,
         has_ended: false,
     };
     let board = Arc::new(PrinterRequests { wishes: Mutex::new(wishes), changed: Condvar::new() });
+    let printed = saved.printed();
     let printing = PrinterThread {
         board: Arc::clone(&board),
-        printed: saved.printed().iter().map(|lengths| lengths.map(Printed::whole)).collect(),
+        again: saved.taken_back(&printed),
+        printed: printed.iter().map(|lengths| lengths.map(Printed::whole)).collect(),
         times: 0,
-        again: vec![[None; 2]; ranks],
         saved,
         sinks: sinks.map(Some),
         buffer: vec![0; MOST],
@@ -165,10 +154,6 @@ impl Printed {
     fn whole(lines: u64) -> Printed {
         Printed { length: lines, lines }
     }
-
-    fn is_in_line(self) -> bool {
-        self.lines < self.length
-    }
 }
 
 /// What the thread has.
@@ -177,10 +162,11 @@ struct PrinterThread<S> {
     saved: Arc<Saved>,
     /// By rank. No byte before it is read again.
     printed: Vec<[Printed; 2]>,
-    /// How many times it is known that ranks were taken back.
+    /// How many times it is known that ranks have gone on that had ended.
     times: u64,
-    /// Where more was printed than was left then: how much was left. If that ended with a line and what ranks
-    /// print now has none that ends there, it is other text, which is shown from the beginning of that line.
+    /// Where more was printed, in whole lines, than there was when this began: how much there was. If what
+    /// ranks print now has no line that ends there, it is other text, which is shown from the beginning of
+    /// that line.
     again: Vec<[Option<u64>; 2]>,
     /// `None`: nobody wants more.
     sinks: [Option<S>; 2],
@@ -214,23 +200,14 @@ impl<S: Sink> PrinterThread<S> {
         }
     }
 
-    /// Takes note of what others have printed, and of what was taken back.
+    /// Takes note of what others have printed, and of ranks that have gone on.
     fn begin_again(&mut self, wishes: &Wishes) {
         for (printed, from) in self.printed.iter_mut().flatten().zip(wishes.from.iter().flatten()) {
             if *from > printed.length {
-                // Nobody knows what its last byte was.
-                *printed = Printed { length: *from, lines: from.saturating_sub(1) };
+                *printed = Printed::whole(*from);
             }
         }
-        if wishes.times > self.times {
-            self.times = wishes.times;
-            let all = self.printed.iter().flatten().zip(wishes.begins.iter().flatten());
-            for (again, (printed, begin)) in self.again.iter_mut().flatten().zip(all) {
-                // Who sends it elsewhere counts bytes.
-                let may_go_back = !self.saved.is_kept && !printed.is_in_line();
-                *again = (printed.length > *begin && may_go_back).then_some(*begin);
-            }
-        }
+        self.times = wishes.times;
     }
 
     /// Whether everything is still wanted that is there: ranks may go on after all.

@@ -114,7 +114,6 @@ fn ranks_go_on_that_had_ended_and_print_the_rest_anew() {
     // They are taken back to the fourth line, and print anew what they had printed.
     assert!(printer.go_on());
     saved.cut(&[[3 * 1001, 0]]).unwrap();
-    printer.taken_back(&[[3 * 1001, 0]]);
     say(&saved, 0, &all_text[3 * 1001..100_000]);
     printer.print(&[[90_000, 0]]);
     let take = |shown: &mut Vec<u8>, length| {
