@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, kill_launcher, new_mark, run, wait_until_all_are_gone};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, kill_launcher, new_mark, run, wait_until_all_are_gone};
 use scash_tests::cluster::{LIMIT, MARK, wait_for_status};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,9 +29,13 @@ struct Unread {
 impl Unread {
     /// Of the program `chatty` on these hosts, with this behind the number of its lines and the directory.
     fn start(hosts: &Hosts, names: &str, words: &[&str]) -> Unread {
+        Unread::start_job(hosts, hosts.job(names), words)
+    }
+
+    fn start_job(hosts: &Hosts, job: HostsJob, words: &[&str]) -> Unread {
         let (lines, directory) = (LINES.to_string(), hosts.file(""));
         let arguments = [&[&lines, directory.to_str().unwrap()], words].concat();
-        let job = hosts.job(names).options("--replicas 1 --checkpoint every=2");
+        let job = job.options("--replicas 1 --checkpoint every=2");
         let mut command = job.command(Path::new(env!("CARGO_BIN_EXE_chatty")), &arguments);
         let mark = new_mark();
         command.env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -209,7 +213,28 @@ fn a_launcher_and_a_host_are_lost_when_all_ranks_have_ended() {
 #[test]
 fn what_ranks_of_a_lost_host_have_printed_before_a_checkpoint_is_printed_where_they_come_back() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let unread = Unread::start(&hosts, TWO, &["0", "early"]);
+    let unread = lose_host_2_while_nobody_reads(&hosts, hosts.job(TWO));
+    wait_until("the host is missed", || said(&hosts).contains("go on from"));
+    all_is_read(&hosts, unread);
+}
+
+/// They have brought it along, and could print it, before all other agents have said that they are ready.
+#[test]
+fn what_ranks_bring_along_is_printed_when_the_launcher_knows_where_they_are() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let late = format!(
+        "[ -n \"$IS_LATE\" ] || {{ IS_LATE=1 \"$0\" \"$host\" \"$@\" | {} 100; exit; }}",
+        env!("CARGO_BIN_EXE_late")
+    );
+    let job = hosts.job_where("10.77.0.1,10.77.0.2:2,10.77.0.3", 1, &late);
+    let unread = lose_host_2_while_nobody_reads(&hosts, job);
+    all_is_read(&hosts, unread);
+    assert!(said(&hosts).contains("comes back on host 10.77.0.3"), "{}", said(&hosts));
+}
+
+/// Ranks have printed all before a checkpoint, of which its reader has read nothing, when a host is lost.
+fn lose_host_2_while_nobody_reads(hosts: &Hosts, job: HostsJob) -> Unread {
+    let unread = Unread::start_job(hosts, job, &["0", "early"]);
     let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
     wait_until("ranks have printed all", printed);
     let front = i32::try_from(unread.launcher.id()).unwrap();
@@ -217,9 +242,12 @@ fn what_ranks_of_a_lost_host_have_printed_before_a_checkpoint_is_printed_where_t
     // Two checkpoints later.
     std::thread::sleep(Duration::from_millis(500));
     hosts.kill(2);
-    wait_until("the host is missed", || said(&hosts).contains("go on from"));
+    unread
+}
+
+fn all_is_read(hosts: &Hosts, unread: Unread) {
     hosts.let_end();
-    let ended = unread.ends(&hosts);
+    let ended = unread.ends(hosts);
     assert_eq!(ended.status, 0, "{}", ended.err);
     assert!(!ended.err.contains("lost with"), "{}", ended.err);
     is_all_there(&ended.out);

@@ -360,16 +360,13 @@ impl Kept {
         self.printed_at(epoch)
     }
 
-    /// How much each rank had printed at an epoch. If ranks have gone on meanwhile to where marks are used
+    /// How much each rank that is here had printed at an epoch. If ranks have gone on meanwhile to where marks are used
     /// again, nobody knows; but they will tell of that, too.
     pub(in crate::run) fn printed_at(&self, epoch: Epoch) -> Option<Vec<Lengths>> {
-        self.of_all(|rank| lengths_at(self.store(rank)?, epoch))
-    }
-
-    /// Something of the output of each rank whose output may be here: of those that are, what `of` says.
-    fn of_all(&self, of: impl Fn(u32) -> Option<Lengths>) -> Option<Vec<Lengths>> {
-        let here = |rank: &u32| self.here.contains(rank);
-        self.printing.clone().map(|rank| if here(&rank) { of(rank) } else { Some([0; 2]) }).collect()
+        let of = |rank| {
+            if self.here.contains(&rank) { lengths_at(self.store(rank)?, epoch) } else { Some([0; 2]) }
+        };
+        self.printing.clone().map(of).collect()
     }
 
     /// Makes all as it was at the newest epoch that ranks have, from which they will be started again, and
@@ -403,9 +400,8 @@ impl Kept {
     /// Makes of the output and input of the ranks that go on here what they were. Returns how much each had
     /// printed.
     fn take_output_back(&mut self, runs: &BTreeMap<u32, &Rewound>) -> Result<Vec<Lengths>, String> {
-        self.here = runs.keys().copied().collect();
-        let lengths = self.of_all(|rank| Some(runs.get(&rank)?.output));
-        let lengths = lengths.ok_or("how much each rank had printed is not known")?;
+        let length = |rank| runs.get(&rank).map_or([0; 2], |one| one.output);
+        let lengths: Vec<Lengths> = self.printing.clone().map(length).collect();
         self.user_messages.next_incarnation();
         // Whatever was told, was so of ranks that are gone.
         let _ = self.told();

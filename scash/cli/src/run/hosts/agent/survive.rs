@@ -88,12 +88,9 @@ impl Agent {
                 if epoch > survival.base.epoch && survival.phase == Phase::Together {
                     survival.kept.forget_former().map_err(|error| trouble(&error))?;
                 }
-                let lengths = survival.kept.printed_at(epoch);
-                if let (Some(lengths), Some(printing)) = (lengths, &work.printing) {
-                    printing.commit(&lengths);
-                }
-                let kept = Up::Kept(survival.kept.bytes());
-                return self.send(&kept);
+                let bytes = survival.kept.bytes();
+                self.print_epoch(epoch);
+                return self.send(&Up::Kept(bytes));
             }
             (Down::Finish(status), _) => survival.finish(status),
             (down, phase) => {
@@ -204,19 +201,27 @@ impl Agent {
         let Some(survival) = &mut work.survival else { return Ok(()) };
         // Ranks may have ended already, and all of what they have printed be on its way.
         work.printing.take_if(|printing| !printing.go_on());
-        match survival.kept.rewind(all) {
-            Ok(lengths) => {
-                self.print_on(&come(all), &lengths)?;
-                self.send(&Up::Rewound)
-            }
-            Err(why) => self.send(&Up::Refused { status: status::LAUNCHER, why }),
+        survival.comers = comers(all);
+        let up = match survival.kept.rewind(all) {
+            Ok(_) => Up::Rewound,
+            Err(why) => Up::Refused { status: status::LAUNCHER, why },
+        };
+        self.send(&up)
+    }
+
+    /// What is part of this epoch will not be taken back any more, and is printed.
+    fn print_epoch(&self, epoch: Epoch) {
+        let Some(work) = &self.work else { return };
+        let lengths = work.survival.as_ref().and_then(|survival| survival.kept.printed_at(epoch));
+        if let (Some(lengths), Some(printing)) = (lengths, &work.printing) {
+            printing.commit(&lengths);
         }
     }
 
-    /// Goes on to print: so much of what ranks here had printed is not taken back any more, and so much is
-    /// out of those that come. (No lengths: no rank goes on here.)
-    fn print_on(&mut self, come: &[(usize, Lengths)], lengths: &[Lengths]) -> Result<(), Refusal> {
+    /// Goes on to print, also what ranks bring along that come; not before the launcher knows them here.
+    fn print_on(&mut self, base: Epoch) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
+        let comers = work.survival.as_mut().map_or_else(Vec::new, |it| std::mem::take(&mut it.comers));
         let printing = match work.printing.take() {
             Some(printing) => printing,
             None => {
@@ -225,25 +230,26 @@ impl Agent {
                 printing
             }
         };
-        self.uplink.skip(come);
-        printing.skip(come);
-        printing.commit(lengths);
+        self.uplink.skip(&comers);
+        printing.skip(&comers);
         work.printing = Some(printing);
         self.work = Some(work);
+        self.print_epoch(base);
         Ok(())
     }
 
     /// Starts all ranks, as the next incarnation.
     fn start_again(&mut self, again: Again) -> Result<(), Refusal> {
-        let Some(mut work) = self.work.take() else { return Ok(()) };
         let Again { base, ago, secret, layout, adopted } = again;
-        if let Some(survival) = &mut work.survival {
+        if let Some(RunningRanks { survival: Some(survival), host, .. }) = &mut self.work {
             (survival.base, survival.told, survival.phase) = (base, base.epoch, Phase::Together);
             survival.is_recalled = false;
             survival.adopted = adopted;
-            survival.place(&layout, work.host);
-            self.uplink.only(&layout.ranks_of(work.host).collect::<Vec<u32>>());
+            survival.place(&layout, *host);
+            self.uplink.only(&layout.ranks_of(*host).collect::<Vec<u32>>());
         }
+        self.print_on(base.epoch)?;
+        let Some(mut work) = self.work.take() else { return Ok(()) };
         self.oom_kills = OomKills::until_now();
         self.epoll.delete(&work.host_relay).map_err(failed("forgetting a descriptor"))?;
         work.renew(secret, layout)?;
@@ -260,8 +266,8 @@ impl Agent {
     }
 }
 
-/// How much ranks have printed elsewhere that come here.
-fn come(all: &[Rewound]) -> Vec<(usize, Lengths)> {
-    let come = all.iter().filter(|one| one.place == RewoundPlace::Comes);
-    come.filter_map(|one| Some((usize::try_from(one.rank).ok()?, one.shown))).collect()
+/// Ranks that come here, and how much of what they have printed was printed elsewhere.
+fn comers(all: &[Rewound]) -> Vec<(usize, Lengths)> {
+    let comers = all.iter().filter(|one| one.place == RewoundPlace::Comes);
+    comers.filter_map(|one| Some((usize::try_from(one.rank).ok()?, one.shown))).collect()
 }
