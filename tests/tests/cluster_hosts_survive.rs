@@ -557,3 +557,23 @@ fn what_hosts_cannot_keep_is_refused_by_name() {
     let ended = hosts.job(TWO).options("--replicas 1 --copy").run_script("true");
     in_one_line(&ended, 2, &["--copy: ", "install it on all hosts"]);
 }
+
+/// As much again is in the buffers by which the first checkpoint of a restart goes to its copy.
+#[test]
+fn thirty_two_restarts_let_a_rank_on_hosts_grow_by_less_than_two_megabytes() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let kept_after = |restarts: u32| {
+        let death = |number| format!("kill rank 1 at checkpoint 2 after mark in incarnation {number}");
+        let deaths: Vec<String> = (0..restarts).map(death).collect();
+        let deaths: Vec<&str> = deaths.iter().map(String::as_str).collect();
+        let job = replicas(hosts.job(TWO), 1, &deaths).options("--restarts 100");
+        let mut command = job.command(&built("laplace"), &["--size", "126", "--iterations", "100"]);
+        command.env("SCASH_STATS", "1");
+        let ended = run(command);
+        let times = ended.err.matches("all 4 ranks go on").count();
+        assert_eq!((ended.status, times), (0, restarts as usize), "{ended}");
+        ended.pages_kept()
+    };
+    let (first, last) = (kept_after(1), kept_after(33));
+    assert!(last <= first + 512, "{first} pages, {last} after 32 restarts more");
+}

@@ -98,6 +98,7 @@ use peer::Peer;
 use poller::{PollMode, Poller};
 use service::Service;
 use std::fmt::Arguments;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -168,6 +169,16 @@ struct Shared {
     wakeups: Wakeups,
     nap: IdleSleep,
     watch: PollMode,
+}
+
+impl Shared {
+    /// As [`Endpoint::abandon`].
+    fn abandon(self) {
+        let Self { peers, service, wakeups, nap, watch, .. } = self;
+        peers.into_iter().flatten().for_each(Peer::abandon);
+        service.abandon();
+        std::mem::forget((wakeups, nap, watch));
+    }
 }
 
 /// A rank's endpoint over TCP. See the module's documentation.
@@ -453,6 +464,16 @@ unsafe impl Endpoint for TcpEndpoint {
 
     fn misses(&self) -> bool {
         self.shared.peers.iter().flatten().any(|peer| peer.check().is_err())
+    }
+
+    fn abandon(self: Box<Self>) {
+        let this = ManuallyDrop::new(*self);
+        *lock(&this.own) = Delivery::empty();
+        *lock(&this.poller) = Poller::empty();
+        // SAFETY: the thread that shared it is not in this process, and what is left of the endpoint, its
+        // reference among it, is never used or dropped.
+        let shared = unsafe { std::ptr::read(Arc::as_ptr(&this.shared)) };
+        shared.abandon();
     }
 
     fn cut(&self, rank: u32) -> Option<String> {

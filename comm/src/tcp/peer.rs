@@ -345,6 +345,12 @@ impl Peer {
         }
     }
 
+    /// As [`Endpoint::abandon`](crate::Endpoint::abandon): but for its sockets, nothing is left of it.
+    pub(super) fn abandon(self) {
+        let Self { stream, asks, serves, .. } = self;
+        std::mem::forget([stream, asks, serves]);
+    }
+
     /// Hands over the backlog. Returns the length of what is left.
     pub(super) fn drain(&self, outgoing: &mut Outgoing) -> usize {
         let before = outgoing.backlog();

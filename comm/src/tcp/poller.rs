@@ -162,6 +162,11 @@ impl Poller {
         Self { delivery: Delivery::new(), own: Delivery::empty(), ready: vec![EpollEvent::empty(); BURST] }
     }
 
+    /// Never looks.
+    pub(super) fn empty() -> Self {
+        Self { delivery: Delivery::empty(), own: Delivery::empty(), ready: Vec::new() }
+    }
+
     /// Takes what has arrived and gives it to `sink`; returns how many events there were.
     pub(super) fn poll(
         &mut self,

@@ -203,6 +203,12 @@ impl Service {
         Stillness::of(lock(&self.gate))
     }
 
+    /// As [`Endpoint::abandon`](crate::Endpoint::abandon): its thread has not come along.
+    pub(super) fn abandon(self) {
+        let Self { epoll, bell, nap, .. } = self;
+        std::mem::forget((epoll, bell, nap));
+    }
+
     /// Makes the thread look at its fences again.
     pub(super) fn ring(&self) {
         // It can only fail when the count is at its maximum, and then the bell is rung.

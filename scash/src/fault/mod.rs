@@ -110,7 +110,7 @@ impl EngineKind {
 pub fn open(kind: EngineKind, region: Arc<Region>) -> Result<Box<dyn FaultEngine>, EngineError> {
     Ok(match kind {
         EngineKind::Uffd => Box::new(Uffd::new(region)?),
-        EngineKind::Mprotect => Box::new(Mprotect::new(region)),
+        EngineKind::Mprotect => Box::new(Mprotect::new(region)?),
     })
 }
 
@@ -154,6 +154,10 @@ pub trait FaultEngine: Send + Sync {
     fn check(&self) -> Result<(), EngineError> {
         Ok(())
     }
+
+    /// Ends an engine that has come here in an image of another process: what it had of the system is not
+    /// there any more, and its region's addresses are another one's. Memory of its own is given back.
+    fn abandon(self: Box<Self>);
 
     /// Takes the pages out of the application's view: the next access faults. Frames and their contents stay.
     fn unmap(&self, pages: Range<u32>) -> Result<(), EngineError>;

@@ -7,7 +7,9 @@
 //! The system cannot be asked which pages are mapped, so the engine remembers.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::ptr;
 use std::sync::Arc;
 
 use super::page_set::PageSet;
@@ -21,8 +23,9 @@ pub struct Mprotect {
 
 impl Mprotect {
     /// Takes a region of which no page is mapped.
-    pub fn new(region: Arc<Region>) -> Self {
-        Self { mapped: PageSet::new(region.pages()), region }
+    pub fn new(region: Arc<Region>) -> Result<Self, EngineError> {
+        let mapped = PageSet::new(region.pages()).map_err(|e| EngineError::new("map a set of pages", e))?;
+        Ok(Self { mapped, region })
     }
 
     fn set(&self, pages: &Range<u32>, protection: i32) -> Result<(), EngineError> {
@@ -34,6 +37,13 @@ impl Mprotect {
 }
 
 impl FaultEngine for Mprotect {
+    fn abandon(self: Box<Self>) {
+        let this = ManuallyDrop::new(*self);
+        // SAFETY: the engine is never used or dropped again; its set is private memory of the process, and
+        // has come with it.
+        drop(unsafe { ptr::read(&raw const this.mapped) });
+    }
+
     fn name(&self) -> &'static str {
         EngineKind::Mprotect.name()
     }

@@ -4,6 +4,8 @@
 //! page; words are atomic because neighbours share them. So `Relaxed` suffices: whoever orders calls on a
 //! page orders its bit too.
 
+use memmap2::{MmapOptions, MmapRaw};
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,27 +13,39 @@ const BITS: u32 = u64::BITS;
 
 /// A set of pages of one region.
 pub(crate) struct PageSet {
-    words: Box<[AtomicU64]>,
+    /// Not of the heap: what was used there before would be filled with zeros.
+    words: MmapRaw,
 }
 
 impl PageSet {
     /// The empty set, for a region of `pages` pages. 2 MiB of address space for a region of 64 GiB, of which
     /// what is used takes memory.
-    pub(crate) fn new(pages: u32) -> Self {
-        Self { words: bytemuck::zeroed_slice_box(pages.div_ceil(BITS) as usize) }
+    ///
+    /// # Errors
+    /// There is no address space left.
+    pub(crate) fn new(pages: u32) -> io::Result<Self> {
+        let len = pages.div_ceil(BITS).max(1) as usize * size_of::<AtomicU64>();
+        Ok(Self { words: MmapOptions::new().len(len).no_reserve_swap().map_anon()?.into() })
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        let words = self.words.as_mut_ptr().cast::<AtomicU64>();
+        // SAFETY: the mapping has so many words, which live as long as the set and are used as atomic words
+        // only.
+        unsafe { std::slice::from_raw_parts(words, self.words.len() / size_of::<AtomicU64>()) }
     }
 
     pub(crate) fn insert(&self, pages: Range<u32>) {
         for (word, mask) in masks(pages) {
-            self.words[word].fetch_or(mask, Relaxed);
+            self.words()[word].fetch_or(mask, Relaxed);
         }
     }
 
     pub(crate) fn remove(&self, pages: Range<u32>) {
         for (word, mask) in masks(pages) {
             // Words that nobody has used take no memory: it stays so.
-            if self.words[word].load(Relaxed) & mask != 0 {
-                self.words[word].fetch_and(!mask, Relaxed);
+            if self.words()[word].load(Relaxed) & mask != 0 {
+                self.words()[word].fetch_and(!mask, Relaxed);
             }
         }
     }
@@ -40,9 +54,9 @@ impl PageSet {
     /// like it.
     pub(crate) fn run(&self, pages: Range<u32>) -> (bool, u32) {
         let (word, bit) = split(pages.start);
-        let inside = self.words[word].load(Relaxed) >> bit & 1 == 1;
+        let inside = self.words()[word].load(Relaxed) >> bit & 1 == 1;
         let unlike = masks(pages.clone()).find_map(|(word, mask)| {
-            let bits = self.words[word].load(Relaxed);
+            let bits = self.words()[word].load(Relaxed);
             let other = mask & if inside { !bits } else { bits };
             (other != 0).then(|| word as u64 * u64::from(BITS) + u64::from(other.trailing_zeros()))
         });
@@ -72,11 +86,13 @@ fn masks(pages: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     #[test]
     fn runs_are_found_across_words() {
-        let set = PageSet::new(300);
+        let set = PageSet::new(300).unwrap();
         set.insert(10..200);
         set.remove(64..65);
         assert_eq!(set.run(0..300), (false, 10));
@@ -89,7 +105,7 @@ mod tests {
 
     #[test]
     fn an_empty_range_changes_nothing() {
-        let set = PageSet::new(64);
+        let set = PageSet::new(64).unwrap();
         set.insert(5..5);
         assert_eq!(set.run(0..64), (false, 64));
     }

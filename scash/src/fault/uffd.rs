@@ -28,7 +28,9 @@
 //! **Invariant:** an entry is made with its final protection; it is never writable for a moment.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -87,7 +89,7 @@ impl Uffd {
             context,
             tracking: Tracking::new().ok(),
             zeroes: MmapMut::map_anon(FILL).map_err(|e| EngineError::new("map some zeroes", e))?,
-            frames: PageSet::new(region.pages()),
+            frames: PageSet::new(region.pages()).map_err(|e| EngineError::new("map a set of pages", e))?,
             has_refused: AtomicBool::new(false),
             region,
         };
@@ -215,6 +217,15 @@ impl Uffd {
 }
 
 impl FaultEngine for Uffd {
+    fn abandon(self: Box<Self>) {
+        let this = ManuallyDrop::new(*self);
+        // SAFETY: the engine is never used or dropped again; these are private memory of the process, and have
+        // come with it.
+        drop(unsafe { ptr::read(&raw const this.zeroes) });
+        // SAFETY: as above.
+        drop(unsafe { ptr::read(&raw const this.frames) });
+    }
+
     fn name(&self) -> &'static str {
         super::EngineKind::Uffd.name()
     }

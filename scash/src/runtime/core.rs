@@ -28,7 +28,8 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(node: Node, config: &Config) -> Result<Core> {
         let search = Search::new(config.races, config.pages);
-        let (interpreter, tools) = (Interpreter::new(node.size()), tools(&node, config, search)?);
+        let interpreter = Interpreter::new(node.size());
+        let tools = Tools::new(twins(&node, config)?, search);
         Ok(Core { node, interpreter, tools, looks: Looks::default() })
     }
 
@@ -36,10 +37,7 @@ impl Core {
     pub(crate) fn reborn(&mut self, config: &Config) -> Result<()> {
         self.node.reborn();
         self.interpreter = Interpreter::new(self.node.size());
-        // It goes on: it knows which pages were zeros and which others have written, what the program has
-        // named, and what was told.
-        let search = self.tools.search.take();
-        self.tools = tools(&self.node, config, search)?;
+        self.tools.renew(twins(&self.node, config)?);
         Ok(())
     }
 
@@ -92,12 +90,11 @@ impl Core {
     }
 }
 
-/// What orders work on, of a rank that has no copies.
-fn tools(node: &Node, config: &Config, search: Option<Box<Search>>) -> Result<Tools> {
+/// Those of a rank that has no copies yet.
+fn twins(node: &Node, config: &Config) -> Result<Twins> {
     // Of pages whose frames ranks share none is made.
     let pages = if node.shares_frames() { 0 } else { config.pages };
-    let twins = Twins::new(pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
-    Ok(Tools::new(twins, search))
+    Twins::new(pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))
 }
 
 /// What this rank's threads do: what its node knows, and what it does not.

@@ -54,6 +54,18 @@ impl Tools {
             gets: Vec::with_capacity(MOST_GOT),
         }
     }
+
+    /// The rank has come back, with these twins. The search goes on: it knows which pages were zeros and
+    /// which others have written, what the program has named, and what was told. Large buffers stay: new ones
+    /// would not fit into their places in the heap.
+    pub(crate) fn renew(&mut self, twins: Twins) {
+        self.twins = twins;
+        self.answers.clear();
+        self.inquiry = Inquiry::default();
+        self.looks.forget();
+        self.ranges.clear();
+        self.gets.clear();
+    }
 }
 
 /// What a look saw. Frames and twins begin with a line of the cache, too: no copy reads two for one.
@@ -84,6 +96,12 @@ impl Looks {
             twin: None,
             lent_twins: Vec::with_capacity(LOOKS),
         }
+    }
+
+    /// Nothing was looked at.
+    fn forget(&mut self) {
+        (self.lent, self.twin) = (false, None);
+        self.lent_twins.clear();
     }
 
     fn last(&self) -> &PageBytes {

@@ -1,7 +1,7 @@
 //! A runtime for the process that has come back: what lies in private memory is as it was; connections,
 //! shared memory, descriptors are made anew, and put into the place of those of the process that is gone.
-//! These are never dropped: they would close and unmap what is not theirs any more. Only the largest of their
-//! buffers are given back, lest ranks that come back often grow.
+//! These are never dropped: they would close and unmap what is not theirs any more. Memory of their own is
+//! given back, lest ranks that come back often grow.
 
 use super::super::core::Core;
 use super::super::owned::Guard;
@@ -140,5 +140,6 @@ fn run(entries: &[Entry]) -> usize {
 fn abandon(old: RankContext) {
     let RankContext { region, engine, endpoint, claims, marks, objects, page, copies, .. } = old;
     endpoint.abandon();
-    mem::forget((region, engine, claims, marks, objects, page, copies));
+    engine.abandon();
+    mem::forget((region, claims, marks, objects, page, copies));
 }
