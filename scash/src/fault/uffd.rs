@@ -219,8 +219,8 @@ impl Uffd {
 impl FaultEngine for Uffd {
     fn abandon(self: Box<Self>) {
         let this = ManuallyDrop::new(*self);
-        // SAFETY: the engine is never used or dropped again; these are private memory of the process, and have
-        // come with it.
+        // SAFETY: the engine is never used or dropped again; these are private memory of the process, and
+        // have come with it.
         drop(unsafe { ptr::read(&raw const this.zeroes) });
         // SAFETY: as above.
         drop(unsafe { ptr::read(&raw const this.frames) });

@@ -360,8 +360,8 @@ impl Kept {
         self.printed_at(epoch)
     }
 
-    /// How much each rank that is here had printed at an epoch. If ranks have gone on meanwhile to where marks are used
-    /// again, nobody knows; but they will tell of that, too.
+    /// How much each rank that is here had printed at an epoch. If ranks have gone on meanwhile to where
+    /// marks are used again, nobody knows; but they will tell of that, too.
     pub(in crate::run) fn printed_at(&self, epoch: Epoch) -> Option<Vec<Lengths>> {
         let of = |rank| {
             if self.here.contains(&rank) { lengths_at(self.store(rank)?, epoch) } else { Some([0; 2]) }
