@@ -222,11 +222,7 @@ fn what_ranks_of_a_lost_host_have_printed_before_a_checkpoint_is_printed_where_t
 #[test]
 fn what_ranks_bring_along_is_printed_when_the_launcher_knows_where_they_are() {
     let Some(hosts) = Hosts::new(3) else { return };
-    let late = format!(
-        "[ -n \"$IS_LATE\" ] || {{ IS_LATE=1 \"$0\" \"$host\" \"$@\" | {} 100; exit; }}",
-        env!("CARGO_BIN_EXE_late")
-    );
-    let job = hosts.job_where("10.77.0.1,10.77.0.2:2,10.77.0.3", 1, &late);
+    let job = hosts.job_where_late("10.77.0.1,10.77.0.2:2,10.77.0.3", 1, 100);
     let unread = lose_host_2_while_nobody_reads(&hosts, job);
     all_is_read(&hosts, unread);
     assert!(said(&hosts).contains("comes back on host 10.77.0.3"), "{}", said(&hosts));

@@ -125,6 +125,16 @@ impl Hosts {
         self.job_by(hosts, &rsh)
     }
 
+    /// As [`job`](Self::job), where all that the agent of `host` says comes so many milliseconds later, as
+    /// over a long line.
+    pub fn job_where_late(&self, hosts: &str, host: u32, milliseconds: u32) -> HostsJob {
+        // Who goes on with the job when its launcher is lost has the usual shell.
+        self.namespaces.rsh(&self.file("rsh")).unwrap();
+        let late = format!("{} {milliseconds} \"$0\" \"$host\" \"$@\"", built("late").display());
+        let words = format!("[ -n \"$IS_LATE\" ] || exec env IS_LATE=1 {late}");
+        self.job_where(hosts, host, &words)
+    }
+
     /// As [`job`](Self::job), with this command as the remote shell.
     pub fn job_by(&self, hosts: &str, rsh: &Path) -> HostsJob {
         HostsJob { rsh: rsh.to_owned(), hosts: hosts.to_owned(), options: Vec::new() }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn spread() -> Spread {
-        Spread { slots: vec![2, 2, 2], copies: 1, is_encrypted: false, hosts_return: true }
+        Spread { slots: vec![2, 2, 2], copies: 1, is_encrypted: false, hosts_return: true, late: None }
     }
 
     fn go_on(lost: Whom, restarts: u64) -> News {

@@ -126,7 +126,8 @@ impl Plan {
     pub fn draw_on_hosts(seed: u64) -> Plan {
         let mut rng = Rng::part(seed, 2);
         let program = rng.pick(&PROGRAMS);
-        let spread = Spread::draw(&mut rng);
+        // Numbers of its own: the runs of former seeds stay what they were, but for that.
+        let spread = Spread::draw(&mut rng).with_late(&mut Rng::part(seed, 3));
         let threads = rng.pick(&[1, 1, 1, 2]).min(program.threads);
         let kind = if rng.chance(50) { spread::KINDS[0] } else { rng.pick(&spread::KINDS[1..]) };
         let checkpoint = checkpoint(&mut rng);
@@ -206,7 +207,11 @@ impl Plan {
             let job = options.iter().fold(kind.job(self.ranks), |job, (name, value)| job.option(name, value));
             return job.command(program, arguments);
         };
-        let job = hosts.expect("a job on hosts has some").job(&spread.list());
+        let hosts = hosts.expect("a job on hosts has some");
+        let job = match spread.late {
+            Some((host, milliseconds)) => hosts.job_where_late(&spread.list(), host, milliseconds),
+            None => hosts.job(&spread.list()),
+        };
         let job = if spread.hosts_return { job } else { job.options("--no-rejoin") };
         let job = job.option("--provider", kind.provider).option("--fault", kind.engine);
         let job = if spread.is_encrypted { job.options("--encrypt") } else { job };
@@ -314,6 +319,9 @@ impl fmt::Display for Plan {
             write!(f, "--host {} --replicas {}, ", spread.list(), spread.copies)?;
             f.write_str(if spread.is_encrypted { "encrypted, " } else { "" })?;
             f.write_str(if spread.hosts_return { "hosts return, " } else { "" })?;
+            if let Some((host, milliseconds)) = spread.late {
+                write!(f, "host {host} is heard {milliseconds} ms late, ")?;
+            }
         }
         let frames = if kind.shares {
             "shared frames".to_owned()

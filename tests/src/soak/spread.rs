@@ -32,6 +32,8 @@ pub struct Spread {
     pub is_encrypted: bool,
     /// Whether hosts that are lost are called again.
     pub hosts_return: bool,
+    /// A host whose agent is heard so many milliseconds later than it speaks.
+    pub late: Option<(u32, u32)>,
 }
 
 impl Spread {
@@ -43,7 +45,13 @@ impl Spread {
             slots[rng.below(hosts) as usize] += 1;
         }
         let (copies, is_encrypted) = (rng.pick(&[1, 1, 2]), rng.chance(25));
-        Spread { slots, copies, is_encrypted, hosts_return: rng.chance(50) }
+        Spread { slots, copies, is_encrypted, hosts_return: rng.chance(50), late: None }
+    }
+
+    /// The same, where one of the hosts may be late.
+    pub(super) fn with_late(self, rng: &mut Rng) -> Spread {
+        let late = (rng.between(1, self.hosts()), rng.pick(&[2, 10, 40, 100]));
+        Spread { late: Some(late).filter(|_| rng.chance(40)), ..self }
     }
 
     /// Ranks of the job.
@@ -148,7 +156,8 @@ mod tests {
 
     #[test]
     fn ranks_are_dealt_to_hosts_in_their_order() {
-        let spread = Spread { slots: vec![1, 3, 2], copies: 1, is_encrypted: false, hosts_return: false };
+        let slots = vec![1, 3, 2];
+        let spread = Spread { slots, copies: 1, is_encrypted: false, hosts_return: false, late: None };
         assert_eq!(spread.list(), "10.77.0.1:1,10.77.0.2:3,10.77.0.3:2");
         assert_eq!((spread.ranks(), spread.places()), (6, vec![1, 2, 2, 2, 3, 3]));
     }
