@@ -3,7 +3,6 @@
 use crate::run::Refusal;
 use crate::run::hosts::assignment::Replicated;
 use crate::run::hosts::placement::{CopyRule, holdings};
-use crate::run::output::Lengths;
 use crate::run::recovery::{self, Kept};
 use scash_ft::{Base, Epoch};
 use scash_join::boot::Layout;
@@ -40,8 +39,6 @@ pub(super) struct Survival {
     pub(super) finished: Option<u8>,
     /// Whether ranks were ended since they were started last, to be started again.
     pub(super) is_recalled: bool,
-    /// Ranks that are to come here, and how much of what they have printed was printed elsewhere.
-    pub(super) comers: Vec<(usize, Lengths)>,
 }
 
 impl Survival {
@@ -58,19 +55,8 @@ impl Survival {
         let (base, told) = (Base::default(), Epoch(0));
         let (adopted, phase) = (Vec::new(), Phase::Together);
         let (is_finished, is_done, is_recalled, finished) = (false, false, false, None);
-        let mut survival = Survival {
-            kept,
-            rule,
-            base,
-            adopted,
-            told,
-            phase,
-            is_finished,
-            is_done,
-            is_recalled,
-            finished,
-            comers: Vec::new(),
-        };
+        let mut survival =
+            Survival { kept, rule, base, adopted, told, phase, is_finished, is_done, is_recalled, finished };
         survival.place(layout, host);
         Ok(survival)
     }
@@ -89,7 +75,6 @@ impl Survival {
     pub(super) fn recall(&mut self) {
         self.forget_launcher();
         (self.finished, self.is_recalled) = (None, true);
-        self.comers.clear();
     }
 
     /// Ranks run so from now on.

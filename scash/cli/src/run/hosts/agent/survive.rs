@@ -201,12 +201,14 @@ impl Agent {
         let Some(survival) = &mut work.survival else { return Ok(()) };
         // Ranks may have ended already, and all of what they have printed be on its way.
         work.printing.take_if(|printing| !printing.go_on());
-        survival.comers = comers(all);
-        let up = match survival.kept.rewind(all) {
-            Ok(_) => Up::Rewound,
-            Err(why) => Up::Refused { status: status::LAUNCHER, why },
-        };
-        self.send(&up)
+        if let Err(why) = survival.kept.rewind(all) {
+            return self.send(&Up::Refused { status: status::LAUNCHER, why });
+        }
+        // Their files begin with zeros, which are not to be printed whatever becomes of the restart.
+        let comers = comers(all);
+        self.uplink.skip(&comers);
+        work.printing.iter().for_each(|printing| printing.skip(&comers));
+        self.send(&Up::Rewound)
     }
 
     /// What is part of this epoch will not be taken back any more, and is printed.
@@ -218,21 +220,15 @@ impl Agent {
         }
     }
 
-    /// Goes on to print, also what ranks bring along that come; not before the launcher knows them here.
+    /// Goes on to print, also what ranks have brought along that have come; not before the launcher knows them
+    /// here.
     fn print_on(&mut self, base: Epoch) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
-        let comers = work.survival.as_mut().map_or_else(Vec::new, |it| std::mem::take(&mut it.comers));
-        let printing = match work.printing.take() {
-            Some(printing) => printing,
-            None => {
-                let printing = self.send_saved(work.survival.as_ref())?;
-                printing.skip(&self.uplink.sent());
-                printing
-            }
-        };
-        self.uplink.skip(&comers);
-        printing.skip(&comers);
-        work.printing = Some(printing);
+        if work.printing.is_none() {
+            let printing = self.send_saved(work.survival.as_ref())?;
+            printing.skip(&self.uplink.sent());
+            work.printing = Some(printing);
+        }
         self.work = Some(work);
         self.print_epoch(base);
         Ok(())
