@@ -42,7 +42,8 @@ fn tell(launcher: RawFd, words: &[u8]) -> Result<(), Errno> {
     loop {
         match send(launcher, words, MsgFlags::MSG_NOSIGNAL) {
             Err(Errno::EINTR) => {}
-            Err(Errno::EMSGSIZE) => return Err(Errno::EMSGSIZE),
+            // The program has closed it, and may have a file of its own there.
+            Err(why @ (Errno::EMSGSIZE | Errno::EBADF | Errno::ENOTSOCK)) => return Err(why),
             // A launcher that is gone takes this process along.
             _ => return Ok(()),
         }

@@ -94,6 +94,8 @@ pub enum Took {
     /// This is another process, and it has come back from the image. Of what the runtime has, what lies in
     /// private memory is as it was; descriptors and shared mappings are gone, whatever the memory says.
     CameBack,
+    /// Nothing was saved, as whoever was called when all threads were stopped wanted.
+    Nothing,
 }
 
 /// What in a process is not the program's.
@@ -152,6 +154,7 @@ pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
 /// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared
 /// memory may follow. Returns twice: here, and in each process that comes back from it. Calls `stopped`,
 /// here, when all threads are stopped, and nothing is saved yet; twice if the program has loaded a library.
+/// Nothing is saved if it returns `false`.
 ///
 /// # Errors
 /// Something cannot be saved; then the epoch cannot be staged.
@@ -165,11 +168,13 @@ pub unsafe fn capture(
     own: &Own<'_>,
     tracking: &Tracking,
     staged: &mut Staged<'_>,
-    stopped: &mut dyn FnMut(),
+    stopped: &mut dyn FnMut() -> bool,
 ) -> Result<Took, Refusal> {
     loop {
         let mut save = save::Save::new(&prepared, own, tracking, staged)?;
-        stopped();
+        if !stopped() {
+            return Ok(Took::Nothing);
+        }
         let (context, with) = (save.context(), (&raw mut save).cast::<c_void>());
         // SAFETY: `save::save` uses what it is given as what it is, and returns.
         if unsafe { context::capture(context, save::save, with) } == context::CAME_BACK {

@@ -8,7 +8,7 @@
 
 use super::kernel::{self, SyscallFailure};
 use super::maps::Mapping;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 const USER_MODE_ONLY: i32 = 1;
 const API: u64 = 0xAA;
@@ -57,6 +57,11 @@ impl Tracking {
             fd.ok().and_then(|fd| RawFd::try_from(fd).ok()).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         let fd = fd.filter(|fd| shake_hands(fd).is_ok()).map(out_of_the_way);
         Tracking { fd, is_trusted: false }
+    }
+
+    /// By what the kernel is told, if it can.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(OwnedFd::as_fd)
     }
 
     /// What was scanned is committed, or it is not and never will be.

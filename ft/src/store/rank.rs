@@ -184,7 +184,12 @@ impl RankStore {
         Ok(store)
     }
 
-    /// Bytes of the file.
+    /// The file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Bytes of it.
     #[expect(clippy::len_without_is_empty, reason = "it has a header")]
     pub fn len(&self) -> u64 {
         self.geometry.len()

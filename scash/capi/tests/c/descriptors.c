@@ -58,6 +58,10 @@ int main(int argc, char **argv)
             return be_told();
         for (int page = 0; page < PAGES; ++page)
             wrong += a[page * step] != round * 1000 + page;
+        if (round % 10 == 0) {
+            printf("rank %d, round %d\n", rank, round);
+            fflush(stdout);
+        }
         if (dsm_barrier() != 0)
             return be_told();
         if (wrong > 0)

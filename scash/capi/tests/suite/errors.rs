@@ -109,6 +109,39 @@ fn a_program_that_closes_all_descriptors_keeps_its_files_and_has_right_data_or_i
 }
 
 #[test]
+fn a_rank_that_has_closed_all_descriptors_is_not_saved_and_comes_back_from_before_or_is_told() {
+    let descriptors = Program::compile("descriptors", Link::Shared);
+    for job in Job::all().into_iter().filter(|job| job.ranks == 2) {
+        // Of the first ones none is ours.
+        for last in if job.shares { &["999", "70000"][..] } else { &["70000"] } {
+            let files = tempfile::tempdir().unwrap();
+            let death =
+                ["--replicas", "1", "--checkpoint", "every=3", "--inject", "kill rank 1 at barrier 50"];
+            let ended = descriptors.run_with(job, &death, &[], &[last, files.path().to_str().unwrap()]);
+            assert!(!ended.err.contains("not so"), "{ended}");
+            if ended.status == Some(3) && *last == "70000" {
+                ended.said(&["told: "]);
+                continue;
+            }
+            let line = |rank: u32, round: u32| format!("rank {rank}, round {}", 10 * round);
+            let mut expected: Vec<String> =
+                (0..2).flat_map(|rank| (1..=30).map(move |round| line(rank, round))).collect();
+            let mut lines: Vec<&str> = ended.out.lines().collect();
+            expected.sort();
+            lines.sort_unstable();
+            assert_eq!(
+                (ended.status, lines),
+                (Some(0), expected.iter().map(String::as_str).collect()),
+                "{ended}"
+            );
+            assert!(!ended.err.contains("wrong") && ended.err.contains("all 2 ranks go on"), "{ended}");
+            let is_told = ended.err.contains("was closed by the program");
+            assert_eq!(is_told, *last == "70000", "{ended}");
+        }
+    }
+}
+
+#[test]
 fn a_signal_handler_on_which_its_own_thread_would_wait_is_told_of_and_ends_the_rank() {
     let handler = Program::compile("handler", Link::Shared);
     for job in Job::all() {

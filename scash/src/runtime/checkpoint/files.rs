@@ -2,6 +2,7 @@
 //! memory as long as nobody looks at them.
 
 use crate::fault::PAGE;
+use nix::errno::Errno;
 use nix::unistd::{Whence, lseek};
 use std::io;
 use std::ops::Range;
@@ -9,15 +10,22 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The pages of a file, of these, that have contents, in ascending order.
 pub(super) fn with_contents(file: BorrowedFd<'_>, pages: Range<u32>) -> impl Iterator<Item = u32> {
-    let find = move |page: u32, whence| lseek(file, i64::from(page) * PAGE as i64, whence).ok();
     let page_of = |place: i64| u32::try_from(place / PAGE as i64).ok();
+    let find = move |page: u32, whence| lseek(file, i64::from(page) * PAGE as i64, whence);
     let mut run = pages.start..pages.start;
     std::iter::from_fn(move || {
         if run.is_empty() {
-            let first = find(run.end, Whence::SeekData).and_then(page_of);
-            let first = first.filter(|first| *first < pages.end)?.max(run.end);
+            let first = match find(run.end, Whence::SeekData) {
+                Ok(data) => page_of(data)?.max(run.end),
+                Err(Errno::ENXIO) => return None,
+                // Nobody knows.
+                Err(_) => run.end,
+            };
+            if first >= pages.end {
+                return None;
+            }
             // A file may end within a page.
-            let end = find(first, Whence::SeekHole).and_then(|hole| page_of(hole + PAGE as i64 - 1));
+            let end = find(first, Whence::SeekHole).ok().and_then(|hole| page_of(hole + PAGE as i64 - 1));
             run = first..end.unwrap_or(pages.end).min(pages.end);
         }
         run.next()

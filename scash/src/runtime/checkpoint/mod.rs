@@ -6,12 +6,14 @@
 //! | [`copies`] | what goes to other hosts |
 //! | [`counts`] | what is counted and timed |
 //! | [`files`] | pages of files in memory that have contents: frames, words of objects |
+//! | [`ours`] | descriptors, of which a program may have closed some |
 //! | [`restart`] | how long a restart took |
 //! | [`revive`] | a runtime for the process that has come back |
 
 pub(crate) mod copies;
 mod counts;
 mod files;
+mod ours;
 mod printed;
 mod restart;
 mod revive;
@@ -19,6 +21,7 @@ mod revive;
 use copies::StoreCopies;
 pub use counts::CheckpointStats;
 use counts::CheckpointTimer;
+use ours::{CLOSED, OwnDescriptors};
 pub use restart::RestartTime;
 
 use super::core::Core;
@@ -365,12 +368,14 @@ impl Runtime {
             return Ok(SaveOutcome::Nothing);
         }
         let known = checkpoints.store.outputs();
+        let descriptors = OwnDescriptors::of(checkpoints, &self.context);
         let mut staged = checkpoints.store.stage();
         let mut stopped = || {
             // Threads that are not in the barrier print again after it.
             checkpoints.printed = checkpoints.given.printed();
             checkpoints.counts.stop += checkpoints.watch.lap();
             self.passes(Point::CheckpointStop);
+            descriptors.are_ours()
         };
         // SAFETY: this thread has the locks on the core and on the call that all threads of the rank come to,
         // and the endpoint holds still: no thread of the runtime changes anything. After a return in another
@@ -386,6 +391,7 @@ impl Runtime {
                 self.revive(core, checkpoints, messages)?;
                 return Ok(SaveOutcome::CameBack);
             }
+            Ok(Took::Nothing) => Err(Refusal::new(CLOSED.to_owned())),
             Ok(Took::Image) if self.knows_of_a_loss() => return Ok(SaveOutcome::Nothing),
             Ok(Took::Image) => {
                 image_time = checkpoints.watch.lap();
