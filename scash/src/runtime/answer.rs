@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 const LEAST_AWAY: Duration = Duration::from_micros(50);
 const MOST_AWAY: Duration = Duration::from_millis(1);
 
+/// How long it is waited for that threads come out of the endpoint, many times what they sleep in there.
+const LONGEST_IDLE: Duration = Duration::from_millis(500);
+
 /// A number that no other thread of the process has.
 pub(super) fn this_thread() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -53,8 +56,7 @@ impl Runtime {
                 turn = 0;
                 continue;
             }
-            drop(core);
-            self.idle(turn);
+            self.idle_without(core, turn);
             turn = turn.saturating_add(1);
             core = lock(&self.core);
             stall.look(self, &mut core)?;
@@ -67,6 +69,28 @@ impl Runtime {
             self.take_events(core)?;
         }
         Ok(())
+    }
+
+    /// Lets the lock go, and has nothing to do until something arrives. Whoever has the lock knows whether
+    /// threads are in there ([`await_idlers`](Self::await_idlers)).
+    fn idle_without(&self, core: Guard<'_, Core>, turn: u32) {
+        self.idlers.fetch_add(1, Ordering::Relaxed);
+        drop(core);
+        self.idle(turn);
+        self.idlers.fetch_sub(1, Ordering::Release);
+    }
+
+    /// For who has the lock: waits until no other thread is in the endpoint, which sleeps there for some
+    /// milliseconds at a time. Returns whether that is so, after a while.
+    pub(super) fn await_idlers(&self) -> bool {
+        let until = Instant::now() + LONGEST_IDLE;
+        while self.idlers.load(Ordering::Acquire) > 0 {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
     }
 
     /// Carries out what the protocol orders.
@@ -190,10 +214,8 @@ impl Runtime {
             if self.waiters.load(Ordering::SeqCst) > 0 {
                 continue;
             }
-            let news = self.answer_once(&mut core);
-            drop(core);
-            match news {
-                Ok(0) => self.idle(u32::MAX),
+            match self.answer_once(&mut core) {
+                Ok(0) => self.idle_without(core, u32::MAX),
                 Ok(_) => away = LEAST_AWAY,
                 Err(e) => {
                     self.broken.note(e);

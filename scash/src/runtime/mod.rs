@@ -101,6 +101,8 @@ pub struct Runtime {
     pub(crate) faults: AtomicU64,
     /// Threads that wait for peers.
     waiters: AtomicU32,
+    /// Threads in the endpoint that have not the lock on the core.
+    idlers: AtomicU32,
     /// Collective calls of this rank.
     calls: AtomicU32,
     /// Held by the thread that is in a collective call.

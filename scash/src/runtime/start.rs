@@ -97,6 +97,7 @@ pub fn init() -> Result<&'static Runtime> {
         kind: chosen,
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),
+        idlers: AtomicU32::new(0),
         calls: AtomicU32::new(0),
         meeting: Mutex::new(()),
         crew: Crew::default(),

@@ -441,6 +441,10 @@ impl Runtime {
         }
         let prepared = image::prepare(own)?;
         self.await_attendant();
+        // What they work on there is another one's in the process that comes back.
+        if !self.await_idlers() {
+            return Err(Refusal::passing("a thread is on its way out of a call that waits".to_owned()));
+        }
         let theirs = messages.iter().map(Paused::hold_still);
         let still = std::iter::once(self.context.endpoint.hold_still()).chain(theirs).collect::<Option<_>>();
         let still = still.ok_or_else(|| {
