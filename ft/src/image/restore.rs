@@ -404,3 +404,29 @@ fn open(mapping: &Mapping<'_>) -> Result<RawFd, Refusal> {
     }
     Ok(file.into_raw_fd())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::super::description::Writer;
+    use super::*;
+
+    #[test]
+    fn an_image_of_another_version_or_another_kernel_is_refused_by_name() {
+        let refusal = |version: u64, release: &[u8]| {
+            let mut room = [0_u64; 64];
+            // SAFETY: the room is the writer's, and its length a multiple of 8.
+            let mut writer = unsafe { Writer::new((room.as_mut_ptr().cast(), size_of_val(&room))) };
+            writer.number(version).unwrap();
+            writer.bytes(release).unwrap();
+            let len = writer.len();
+            let written: Vec<u8> = room.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            read(&written[..len]).err().unwrap().to_string()
+        };
+        let ours = kernel_release();
+        assert_eq!(refusal(VERSION + 1, &ours), "it was saved by another version of scash");
+        assert_eq!(refusal(VERSION, b"5.4.0-of-old"), "it was saved under another kernel (5.4.0-of-old)");
+        assert_eq!(refusal(VERSION, &ours), "its list of programs is damaged", "it is not there");
+    }
+}

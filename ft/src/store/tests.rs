@@ -3,6 +3,7 @@
 use super::rank::no_room;
 use super::*;
 use crate::Incarnation;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// Where each test has its store, if all are threads of one process.
@@ -175,4 +176,13 @@ fn slots_of_an_epoch_that_came_to_nothing_are_free_again() {
     }
     let last = rank.saved().unwrap().entries.iter().map(|entry| entry.slot).max().unwrap();
     assert!(last < 200, "slots are lost: {last}");
+}
+
+#[test]
+fn a_store_of_another_version_is_refused_with_both_numbers() {
+    let store = Store::create(0, 1).unwrap();
+    let file = File::from(store.file().try_clone_to_owned().unwrap());
+    file.write_all_at(&99_u64.to_le_bytes(), 8).unwrap();
+    let error = Store::open(file.into()).unwrap_err().to_string();
+    assert!(error.starts_with("it is a store of version 99, and this program knows "), "{error}");
 }
