@@ -121,6 +121,9 @@ pub enum Unrecoverable {
 impl fmt::Display for Unrecoverable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Unrecoverable::Lost { rank, epoch: Epoch(0) } => {
+                write!(f, "rank {rank} is lost: no store that is left has a checkpoint of it")
+            }
             Unrecoverable::Lost { rank, epoch } => {
                 write!(f, "rank {rank} is lost: no store that is left has its checkpoint of epoch {epoch}")
             }

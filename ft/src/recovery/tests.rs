@@ -51,6 +51,8 @@ fn a_rank_without_a_store_of_the_committed_epoch_is_lost() {
     assert_eq!(found(&[whole(), fresh]), Err(lost));
     assert_eq!(found(&[whole(), RankStores { survivors: vec![], holders: vec![0] }]), Err(lost));
     assert_eq!(lost.to_string(), "rank 1 is lost: no store that is left has its checkpoint of epoch 4");
+    let lost = Unrecoverable::Lost { rank: 1, epoch: Epoch(0) };
+    assert_eq!(lost.to_string(), "rank 1 is lost: no store that is left has a checkpoint of it");
 }
 
 #[test]

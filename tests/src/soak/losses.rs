@@ -163,7 +163,9 @@ impl Losses<'_> {
                 | News::OutputMissing(_) => {}
             }
         }
-        self.hosts.iter().filter(|host| !made_up_for.contains(host)).count() > copies
+        // Hosts without ranks hold none.
+        let others = places.iter().collect::<BTreeSet<_>>().len().saturating_sub(1);
+        self.hosts.iter().filter(|host| !made_up_for.contains(host)).count() > copies.min(others)
     }
 }
 
@@ -256,6 +258,8 @@ mod tests {
         let before_it_is_lost = [comes(4, 1), rank(0, 1)];
         assert!(may(&[2, 3], 4, &before_it_is_lost));
         assert!(!may(&[3], 4, &before_it_is_lost), "what a rank has left counts");
+        let all_on_one = [2, 3, 4, 5].map(|rank| comes(rank, 1));
+        assert!(may(&[1], 0, &all_on_one), "hosts without ranks hold no copies");
     }
 
     #[test]

@@ -174,6 +174,9 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
     if let Some(epoch) = number_behind(text, " is lost: no store that is left has its checkpoint of epoch ") {
         return Some(News::Lost(epoch));
     }
+    if text.contains(" is lost: no store that is left has a checkpoint of it") {
+        return Some(News::Lost(0));
+    }
     if let Some((_, name)) = text.split_once(" bytes that its ranks have printed are lost with host ") {
         return host(name).map(News::OutputLost);
     }
