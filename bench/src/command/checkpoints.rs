@@ -258,7 +258,7 @@ const PARTS: [&str; 6] = ["end", "start", "image", "join", "shared", "resume"];
 
 /// From a death until all ranks compute again.
 fn restarts(session: &Session) -> bool {
-    let names = ["shared, private of each of 2 ranks", "", "all"];
+    let names = ["shared by both, private of each of 2 ranks", "", "all"];
     let mut table = Table::new(names.iter().chain(&PARTS).copied().chain(["pages grown"]));
     let mut complete = true;
     for (shared, private) in MEMORIES {

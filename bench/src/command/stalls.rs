@@ -38,8 +38,12 @@ const MEMORIES: [(&str, &str); 2] = [("1M", "1M"), ("256M", "100M")];
 
 /// Measures all of it; whether everything could be measured.
 pub(super) fn run(session: &Session, hosts: &Hosts) -> bool {
-    let mut table =
-        Table::new(["shared, private of each of 4 ranks", "", "all stand still for", "first checkpoint"]);
+    let mut table = Table::new([
+        "shared by all, private of each of 4 ranks",
+        "",
+        "all stand still for",
+        "first checkpoint",
+    ]);
     let mut complete = true;
     for (shared, private) in MEMORIES {
         for (event, what) in EVENTS {
