@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Points at which ranks can be killed, each passed in a run of the programs below.
-const POINTS: [&str; 16] = [
+const POINTS: [&str; 20] = [
     "kill rank 1 at barrier 7 after enter",
     "kill rank 0 at barrier 8 after flush",
     "kill rank 1 at barrier 9 after done",
@@ -27,6 +27,12 @@ const POINTS: [&str; 16] = [
     "kill rank 1 at recovery after joined",
     "kill rank 0 at recovery after copied",
     "kill rank 1 at recovery after resumed",
+    // On the way into a barrier that is a checkpoint, and before the mark of one that writes where an earlier
+    // one has been.
+    "kill rank 1 at barrier 9 after enter",
+    "kill rank 1 at checkpoint 3 after copy",
+    "kill rank 0 at checkpoint 2 after mark in incarnation 1",
+    "kill rank 0 at checkpoint 3 after copy in incarnation 1",
 ];
 
 fn replicas(job: Job, every: u32, deaths: &[&str]) -> Job {
@@ -81,8 +87,8 @@ fn a_heap_that_grows_and_shrinks_comes_back_as_it_was() {
 fn dies_at_each_point(program: &str, arguments: &[&str], kind: Kind) {
     for (number, point) in POINTS.into_iter().enumerate() {
         let ranks = if number % 4 == 3 { 4 } else { 2 };
-        let in_recovery = point.contains("image") || point.contains("recovery");
-        let deaths = if in_recovery { vec!["kill rank 1 at barrier 7", point] } else { vec![point] };
+        let comes_back = ["image", "recovery", "incarnation 1"].iter().any(|words| point.contains(words));
+        let deaths = if comes_back { vec!["kill rank 1 at barrier 7", point] } else { vec![point] };
         let times = computes_the_same(&replicas(kind.job(ranks), 3, &deaths), ranks, program, arguments);
         let expected = if point.starts_with("stop") { 0 } else { deaths.len() };
         assert_eq!(times, expected, "{program} {kind:?} {deaths:?}");
@@ -102,33 +108,42 @@ fn lu_survives_a_death_at_each_point_whatever_frames_and_provider_it_has() {
     all_kinds().into_iter().for_each(|kind| dies_at_each_point("lu", &LU, kind));
 }
 
+/// The second death is far from the first one, too.
 #[test]
-fn every_application_survives_deaths() {
-    // Sizes of which a run takes about a second.
+fn every_application_survives_two_deaths_in_the_middle() {
+    // Sizes of which a run takes about a second; the barrier of the first death, and the checkpoint of the
+    // second, in the process that has come back from the barrier before.
     let programs = [
-        ("sor", "--size 254 --iterations 40"),
-        ("ocean", "--size 33 --steps 2"),
-        ("matmul", "--size 256"),
-        ("fft", "--size 65536"),
-        ("radix", "--size 262144"),
-        ("kmeans", "--size 20000 --iterations 20"),
-        ("tsp", "--cities 12"),
-        ("water", "--size 343 --steps 6"),
-        ("market", "--size 200 --steps 20"),
-        ("nbody", "--bodies 600 --steps 8"),
-        ("raytrace", "--size 160"),
-        ("volume", "--size 48 --image 96"),
-        ("cholesky", "--size 64"),
-        ("shifting", "--size 65536 --iterations 48"),
-        ("relay", "--size 16384 --turns 64"),
-        ("is", "--class S"),
+        ("sor", "--size 254 --iterations 40", 40, 30),
+        ("ocean", "--size 33 --steps 2", 200, 150),
+        ("matmul", "--size 256", 5, 2),
+        ("fft", "--size 65536", 6, 3),
+        ("radix", "--size 262144", 8, 4),
+        ("kmeans", "--size 20000 --iterations 20", 25, 12),
+        ("tsp", "--cities 12", 7, 3),
+        ("water", "--size 343 --steps 6", 12, 5),
+        ("market", "--size 200 --steps 20", 18, 8),
+        ("nbody", "--bodies 600 --steps 8", 15, 7),
+        ("raytrace", "--size 160", 6, 2),
+        ("volume", "--size 48 --image 96", 13, 6),
+        ("cholesky", "--size 64", 6, 3),
+        ("shifting", "--size 65536 --iterations 48", 30, 12),
+        ("relay", "--size 16384 --turns 64", 70, 30),
+        ("is", "--class S", 20, 10),
+        ("ep", "--batches 24", 5, 2),
+        ("laplace-c", "--size 126 --iterations 40", 23, 12),
+        ("lu-c", "--size 256 --block 16", 11, 5),
     ];
-    let deaths = ["kill rank 1 at barrier 3", "kill rank 0 at checkpoint 2 after copy"];
-    for (program, arguments) in programs {
+    for (program, arguments, barrier, checkpoint) in programs {
         let arguments: Vec<&str> = arguments.split(' ').collect();
+        let deaths = [
+            format!("kill rank 1 at barrier {barrier}"),
+            format!("kill rank 0 at checkpoint {checkpoint} after copy in incarnation 1"),
+        ];
+        let deaths = deaths.each_ref().map(String::as_str);
         for kind in all_kinds() {
             let times = computes_the_same(&replicas(kind.job(2), 1, &deaths), 2, program, &arguments);
-            assert!(times > 0, "{program} {kind:?}: nobody has died");
+            assert_eq!(times, deaths.len(), "{program} {kind:?} {deaths:?}");
         }
     }
 }
@@ -136,20 +151,32 @@ fn every_application_survives_deaths() {
 #[test]
 fn ranks_survive_deaths_while_they_have_locks_and_fetch_pages() {
     for kind in all_kinds() {
-        for death in ["kill rank 1 at lock 30 after got", "kill rank 0 at lock 20 after asked"] {
-            computes_the_same(&replicas(kind.job(3), 1, &[death]), 3, "water", &[]);
+        for death in [
+            "kill rank 1 at lock 30 after got",
+            "kill rank 0 at lock 20 after asked",
+            "kill rank 2 at lock 40 after released",
+        ] {
+            let times = computes_the_same(&replicas(kind.job(3), 1, &[death]), 3, "water", &[]);
+            assert_eq!(times, 1, "{kind:?} {death}");
         }
-        computes_the_same(&replicas(kind.job(3), 1, &["kill rank 2 at fetch 25"]), 3, "fft", &[]);
+        let death = "kill rank 2 at fetch 25";
+        let times = computes_the_same(&replicas(kind.job(3), 1, &[death]), 3, "fft", &[]);
+        // Nothing is fetched of frames that all ranks share.
+        assert_eq!(times, if kind.shares { 0 } else { 1 }, "{kind:?} {death}");
     }
 }
 
 #[test]
 fn several_threads_in_each_rank_come_back() {
+    let programs = [("laplace", &LAPLACE[..]), ("lu", &LU[..]), ("water", &[][..])];
+    let deaths = ["kill rank 1 at barrier 9", "kill all ranks at checkpoint 3 in incarnation 1"];
     for kind in all_kinds() {
         for threads in ["2", "4"] {
-            let job =
-                replicas(kind.job(2), 2, &["kill rank 1 at barrier 9", "kill all ranks at checkpoint 3"]);
-            computes_the_same(&job.option("--threads", threads), 2, "laplace", &LAPLACE);
+            for (program, arguments) in programs {
+                let job = replicas(kind.job(2), 2, &deaths).option("--threads", threads);
+                let times = computes_the_same(&job, 2, program, arguments);
+                assert_eq!(times, deaths.len(), "{program} {kind:?} {threads} threads");
+            }
         }
     }
 }
