@@ -10,16 +10,28 @@ use std::process::{Command, Stdio};
 /// What a run has left: its output, and the files that it has written.
 type Left = (Vec<String>, BTreeMap<String, Vec<u8>>);
 
-/// Runs it in a job of this kind, with these options of `scash run`.
-fn left_by(program: &Program, job: Job, options: &[&str]) -> Left {
+/// Runs it in a job of this kind, with these options of `scash run`. Also returns how often its ranks came
+/// back.
+fn left_by(program: &Program, job: Job, options: &[&str]) -> (Left, usize) {
     let directory = tempfile::tempdir().unwrap();
     let input: String = (0..100).map(|i| format!("{}\n", i * i % 37)).collect();
     std::fs::write(directory.path().join("input"), input).unwrap();
     let ended = program.run_with(job, options, &[], &[directory.path().to_str().unwrap()]);
     assert_eq!(ended.status, Some(0), "{job:?} {options:?}: {}{}", ended.out, ended.err);
-    let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
-    lines.sort();
-    (lines, files(directory.path()))
+    let lines = ended.sorted().into_iter().map(str::to_owned).collect();
+    ((lines, files(directory.path())), came_back(&ended))
+}
+
+/// How often ranks came back from a checkpoint.
+fn came_back(ended: &Ended) -> usize {
+    ended.err.lines().filter(|line| line.contains("go on from barrier")).count()
+}
+
+/// Options of `scash run`: checkpoints at these barriers, and these deaths.
+fn replicas<'a>(every: &'a str, deaths: &[&'a str]) -> Vec<&'a str> {
+    let mut options = vec!["--replicas", "1", "--checkpoint", every];
+    deaths.iter().for_each(|death| options.extend(["--inject", death]));
+    options
 }
 
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -28,21 +40,25 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+/// A rank that comes last into a barrier passes no `flush`, so the one of two that is first to pass the 17th
+/// dies.
 fn survives(link: Link) {
-    let program = Program::compile("phoenix", link);
     let deaths = [
         "kill rank 1 at barrier 20",
-        "kill rank 0 at barrier 33 after flush",
-        "kill all ranks at checkpoint 3 after mark",
-        "kill rank 1 at checkpoint 7 after copy",
+        "kill all ranks at barrier 17 after flush in incarnation 1",
+        "kill all ranks at checkpoint 3 after mark in incarnation 2",
+        "kill rank 1 at checkpoint 1 after copy in incarnation 3",
     ];
-    for job in Job::all().into_iter().filter(|job| job.ranks == 2) {
-        let expected = left_by(&program, job, &[]);
-        assert_eq!(expected.0.len(), 2, "a line for each rank: {:?}", expected.0);
-        for every in ["every=1", "every=9"] {
-            let mut options = vec!["--replicas", "1", "--checkpoint", every];
-            deaths.iter().for_each(|death| options.extend(["--inject", death]));
-            assert_eq!(left_by(&program, job, &options), expected, "{every} {job:?}");
+    for address in [["-fPIE", "-pie"], ["-fno-pie", "-no-pie"]] {
+        let program = Program::compile_with("phoenix", &address, link);
+        for job in Job::all().into_iter().filter(|job| job.ranks == 2) {
+            let (expected, _) = left_by(&program, job, &[]);
+            assert_eq!(expected.0.len(), 2, "a line for each rank: {:?}", expected.0);
+            for every in ["every=1", "every=9"] {
+                let (left, times) = left_by(&program, job, &replicas(every, &deaths));
+                assert_eq!(left, expected, "{address:?} {every} {job:?}");
+                assert_eq!(times, deaths.len(), "{address:?} {every} {job:?}");
+            }
         }
     }
 }
@@ -67,12 +83,9 @@ fn objects_that_single_ranks_make_come_back() {
         "kill rank 1 at barrier 10 in incarnation 3",
     ];
     for job in Job::all().into_iter().filter(|job| job.ranks == 2) {
-        let mut options = vec!["--replicas", "1", "--checkpoint", "every=3"];
-        deaths.iter().for_each(|death| options.extend(["--inject", death]));
-        let ended = program.run_with(job, &options, &[], &[]);
+        let ended = program.run_with(job, &replicas("every=3", &deaths), &[], &[]);
         ended.succeeded();
-        let times = ended.err.lines().filter(|line| line.contains("go on from barrier")).count();
-        assert_eq!(times, deaths.len(), "{job:?}: {ended}");
+        assert_eq!(came_back(&ended), deaths.len(), "{job:?}: {ended}");
     }
 }
 
@@ -81,8 +94,7 @@ fn is_carried(what: &str) -> (Left, String) {
     let program = Program::compile("carried", Link::Shared);
     let directory = tempfile::tempdir().unwrap();
     let deaths = ["kill rank 1 at barrier 4", "kill rank 0 at barrier 3 in incarnation 1"];
-    let mut options = vec!["--replicas", "1", "--checkpoint", "every=1"];
-    deaths.iter().for_each(|death| options.extend(["--inject", death]));
+    let options = replicas("every=1", &deaths);
     let arguments = [what, directory.path().to_str().unwrap()];
     let ended = program.run_with(Job::of(2), &options, &[], &arguments);
     ended.succeeded();
@@ -223,10 +235,10 @@ fn a_c_program_of_messages_alone_comes_back() {
         let program = Program::compile("post", link);
         for (provider, ranks) in [("shm", 2), ("shm", 4), ("tcp", 2)] {
             let job = Job { provider, ..Job::of(ranks) };
-            let expected = left_by(&program, job, &[]);
+            let (expected, _) = left_by(&program, job, &[]);
             for death in ["kill rank 1 at barrier 12", "kill all ranks at checkpoint 3 after mark"] {
-                let options = ["--replicas", "1", "--checkpoint", "every=3", "--inject", death];
-                assert_eq!(left_by(&program, job, &options), expected, "{death} {job:?}");
+                let left = left_by(&program, job, &replicas("every=3", &[death]));
+                assert_eq!(left, (expected.clone(), 1), "{death} {job:?}");
             }
         }
     }
