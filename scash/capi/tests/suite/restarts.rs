@@ -89,6 +89,33 @@ fn objects_that_single_ranks_make_come_back() {
     }
 }
 
+/// In the program's rounds a lock is held as ranks pass barriers 4 and 5, 8 and 9, and so on: each of these
+/// restarts is from one of them.
+#[test]
+fn a_lock_that_is_held_in_barriers_comes_back_with_its_holder() {
+    let program = Program::compile("held", Link::Shared);
+    for job in Job::all().into_iter().filter(|job| job.ranks > 1) {
+        for (every, deaths) in [
+            // Both have the lock as they die.
+            ("every=1", ["kill rank 0 at barrier 5", "kill rank 1 at barrier 5 in incarnation 1"]),
+            // It has been released since; another rank has it.
+            (
+                "every=4",
+                ["kill rank 1 at barrier 10 after done", "kill rank 0 at barrier 9 in incarnation 1"],
+            ),
+            (
+                "every=4",
+                ["kill all ranks at checkpoint 3 after mark", "kill rank 1 at checkpoint 2 in incarnation 1"],
+            ),
+        ] {
+            let ended = program.run_with(job, &replicas(every, &deaths), &[], &[]);
+            ended.succeeded();
+            assert_eq!(ended.sorted().len(), job.ranks as usize, "{ended}");
+            assert_eq!(came_back(&ended), deaths.len(), "{every} {deaths:?} {ended}");
+        }
+    }
+}
+
 /// Runs one part of the program `carried`, whose ranks are killed twice.
 fn is_carried(what: &str) -> (Left, String) {
     let program = Program::compile("carried", Link::Shared);
