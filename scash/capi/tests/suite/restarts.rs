@@ -116,6 +116,19 @@ fn a_lock_that_is_held_in_barriers_comes_back_with_its_holder() {
     }
 }
 
+#[test]
+fn a_c_program_that_asks_for_checkpoints_is_told_of_them_and_of_restarts() {
+    let program = Program::compile("asks", Link::Shared);
+    let deaths = ["kill rank 1 at checkpoint 2 after done", "kill rank 0 at barrier 4 in incarnation 1"];
+    for job in Job::all().into_iter().filter(|job| job.ranks > 1) {
+        // No barrier is a checkpoint by itself.
+        let ended = program.run_with(job, &replicas("every=1000000", &deaths), &[], &["1", "2"]);
+        ended.succeeded();
+        assert_eq!(came_back(&ended), deaths.len(), "{ended}");
+        program.run(job, &[], &["0", "0"]).succeeded();
+    }
+}
+
 /// Runs one part of the program `carried`, whose ranks are killed twice.
 fn is_carried(what: &str) -> (Left, String) {
     let program = Program::compile("carried", Link::Shared);
