@@ -12,6 +12,7 @@
 
 #define ROUNDS 12
 #define CELLS 5000
+#define FRAMES 10000
 
 static long counted = 3;                 /* static data */
 static __thread long mine = 5;           /* thread-local data */
@@ -48,6 +49,16 @@ static long descend(int depth, long seed)
     for (i = 0; i < 16; i++)
         sum += locals[i] * (i % 3 - 1);
     return sum + shared[(dsm_rank() + 1) % dsm_size() * 512 + depth];
+}
+
+/* Small frames, so many of them, and what they call at the bottom. */
+static long dive(int frames, long seed)
+{
+    volatile long local = seed * 3 + frames;
+    long sum = frames > 1 ? dive(frames - 1, seed) : descend(6, seed);
+
+    CHECK(local == seed * 3 + frames);
+    return sum + local % 5;
 }
 
 static struct node *push(struct node *list, long value)
@@ -121,14 +132,14 @@ int main(int argc, char **argv)
     stack_t stack;
     struct node *list = NULL;
     long *grown = NULL, *pages, check = 0;
-    char name[256], line[64];
+    char name[256], line[64], place[4096], later[4096];
     FILE *written, *read;
     int round, i, appended;
 
     CHECK(argc == 2);
     CHECK(dsm_init() == 0);
     shared = dsm_alloc(CELLS * sizeof *shared);
-    CHECK(shared != NULL && chdir(argv[1]) == 0);
+    CHECK(shared != NULL && chdir(argv[1]) == 0 && getcwd(place, sizeof place) != NULL);
     umask(027);
     CHECK(setlocale(LC_ALL, "C") != NULL);
     setenv("PHOENIX", "from the ashes", 1);
@@ -161,13 +172,14 @@ int main(int argc, char **argv)
         CHECK(fgets(line, sizeof line, read) != NULL);
         check += atol(line);
         raise(SIGUSR2);
-        check += descend(6, counted % 101);
+        check += dive(FRAMES, counted % 101);
         printf(" %d", round);
     }
     check += jump(5);
     check += sum_up(list, grown, pages);
     CHECK(strcmp(getenv("PHOENIX"), "from the ashes") == 0);
     CHECK(umask(022) == 027 && caught == ROUNDS);
+    CHECK(getcwd(later, sizeof later) != NULL && strcmp(later, place) == 0);
     CHECK(sigaltstack(NULL, &stack) == 0 && stack.ss_sp == (void *)alternate);
     CHECK(fclose(written) == 0 && close(appended) == 0 && fclose(read) == 0);
     printf("; counted %ld, mine %ld, check %ld\n", counted, mine, check);
