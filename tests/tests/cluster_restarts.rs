@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job, Kind, all_kinds, run_beside, scash, wait_for_status};
+use scash_tests::cluster::{Ended, Job, Kind, all_kinds, kinds, run_beside, scash, wait_for_status};
 use std::path::Path;
 use std::time::Duration;
 
@@ -177,6 +177,29 @@ fn several_threads_in_each_rank_come_back() {
                 let times = computes_the_same(&job, 2, program, arguments);
                 assert_eq!(times, deaths.len(), "{program} {kind:?} {threads} threads");
             }
+        }
+    }
+}
+
+/// In the timed part, they read more of others than there is room for.
+#[test]
+fn ranks_that_evict_pages_of_others_come_back() {
+    let programs = [
+        ("shifting", "--size 65536 --iterations 48", "barrier 30", "checkpoint 12 after copy"),
+        ("shifting", "--size 65536 --iterations 48", "fetch 100", "fetch 50"),
+        ("fft", "--size 65536", "barrier 7", "barrier 2 after done"),
+    ];
+    for kind in kinds() {
+        for (program, arguments, first, second) in programs {
+            let arguments: Vec<&str> = arguments.split(' ').chain(["--check", "--json"]).collect();
+            let deaths =
+                [format!("kill rank 1 at {first}"), format!("kill rank 0 at {second} in incarnation 1")];
+            let deaths = deaths.each_ref().map(String::as_str);
+            let job = replicas(kind.job(2), 1, &deaths).env("SCASH_CACHE", "256K");
+            let ended = job.run(&built(program), &arguments);
+            let evicted = &ended.is_right()["figures"]["evicted_pages"];
+            assert!(evicted.as_u64().unwrap() > 0, "{ended}");
+            assert_eq!(came_back(&ended), deaths.len(), "{ended}");
         }
     }
 }
