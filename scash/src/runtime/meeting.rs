@@ -205,13 +205,19 @@ impl<'a> Meeting<'a> {
             // Counted where checkpoints count barriers, too: both are told by these numbers.
             self.runtime.passes(Point::BarrierEnter);
         }
+        // Passed once for each call that was counted above, also by a rank that has nobody to wait for.
+        let mut flushed = !matches!(came_for, Input::Arrive(_));
         core.node.handle(came_for)?;
         let mut stall = WaitTimer::new(self.runtime);
-        let (mut turn, mut flushed, mut met) = (0, false, false);
+        let (mut turn, mut met) = (0, false);
         // Messages stand still from before this rank is saved until all are.
         let (messages, mut paused) = (OnceCell::new(), Vec::new());
         loop {
-            match self.carry_out(&mut core, turn == 0)? {
+            let progress = self.carry_out(&mut core, turn == 0)?;
+            if !std::mem::replace(&mut flushed, true) {
+                self.runtime.passes(Point::BarrierFlush);
+            }
+            match progress {
                 Progress::Over(outcome) => {
                     self.runtime.passes(Point::BarrierDone);
                     return self.close(outcome);
@@ -229,10 +235,6 @@ impl<'a> Meeting<'a> {
                     core.node.handle(if staged { Input::Staged } else { Input::NotStaged })?;
                     turn = 0;
                     continue;
-                }
-                Progress::Waits if !flushed => {
-                    flushed = true;
-                    self.runtime.passes(Point::BarrierFlush);
                 }
                 Progress::Waits if !met && core.node.in_second_meeting() => {
                     met = true;
