@@ -21,8 +21,9 @@
 //!
 //! So `kill rank 2 at barrier 17 after flush` ends rank 2 the 17th time that it has flushed on the way into a
 //! barrier. `meet` is the second meeting, which only some barriers have: `barrier 3 after meet` is the third
-//! of those, and not in the third barrier. A rank counts from 1, and from its newest start: a restored rank begins to count again. Without a
-//! number, the first time is meant; with a probability, each time may be the one.
+//! of those, and not in the third barrier. A rank counts from 1, and from its newest start: a restored rank
+//! begins to count again. Without a number, the first time is meant; with a probability, each time may be the
+//! one.
 //!
 //! In a job on several hosts, hosts fail, too, and the launcher ([`HostInjection`]):
 //!

@@ -55,9 +55,9 @@ impl Tools {
         }
     }
 
-    /// The rank has come back, with these twins. Threads still have to take their answers. The search goes on:
-    /// it knows which pages were zeros and which others have written, what the program has named, and what
-    /// was told. Large buffers stay: new ones would not fit into their places in the heap.
+    /// The rank has come back, with these twins. Threads still have to take their answers. The search goes
+    /// on: it knows which pages were zeros and which others have written, what the program has named, and
+    /// what was told. Large buffers stay: new ones would not fit into their places in the heap.
     pub(crate) fn renew(&mut self, twins: Twins) {
         self.twins = twins;
         self.inquiry = Inquiry::default();

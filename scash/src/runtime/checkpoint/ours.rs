@@ -1,5 +1,5 @@
-//! Descriptors by which a rank is saved. A program that closes those that it has not opened, as daemons do, may
-//! have files of its own under their numbers; then nothing is saved.
+//! Descriptors by which a rank is saved. A program that closes those that it has not opened, as daemons do,
+//! may have files of its own under their numbers; then nothing is saved.
 
 use super::Checkpoints;
 use crate::runtime::context::RankContext;

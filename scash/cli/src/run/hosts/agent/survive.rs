@@ -220,8 +220,8 @@ impl Agent {
         }
     }
 
-    /// Goes on to print, also what ranks have brought along that have come; not before the launcher knows them
-    /// here.
+    /// Goes on to print, also what ranks have brought along that have come; not before the launcher knows
+    /// them here.
     fn print_on(&mut self, base: Epoch) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
         if work.printing.is_none() {
