@@ -178,7 +178,7 @@ fn a_coordinator_that_forgets_what_it_has_started_is_found() {
 /// `cargo test --release -p scash-ft --test enumeration -- --ignored --nocapture`. Hosts are not cut
 /// off here: a coordinator that begins anew, and reaches only a host that was left out, cannot know that.
 #[test]
-#[ignore = "three million states"]
+#[ignore = "three million states; two deaths are always tried"]
 fn hosts_may_die_three_times() {
     let three = Setup { crashes: 3, ..TWO_HOSTS };
     holds("2 hosts, k = 1, 3 crashes", Setup { left_out: 1, ..three });

@@ -15,7 +15,7 @@ fn main() {
     let mut arguments = std::env::args_os().skip(1);
     let delay = arguments.next().unwrap().to_str().unwrap().parse().map(Duration::from_millis).unwrap();
     let mut command = Command::new(arguments.next().unwrap());
-    // It takes its input itself, and ends with this process's parent.
+    // It has this process's input, and ends when this process does.
     command.args(arguments).stdout(Stdio::piped());
     // SAFETY: the call takes a number.
     unsafe { command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?)) };

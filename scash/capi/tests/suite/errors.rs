@@ -119,7 +119,7 @@ fn a_rank_that_has_closed_all_descriptors_is_not_saved_and_comes_back_from_befor
             let death =
                 ["--replicas", "1", "--checkpoint", "every=3", "--inject", "kill rank 1 at barrier 50"];
             let ended = descriptors.run_with(job, &death, &[], &[last, files.path().to_str().unwrap()]);
-            assert!(!ended.err.contains("not so"), "{ended}");
+            assert!(!ended.err.contains("not so") && !ended.err.contains("wrong"), "{ended}");
             if ended.status == Some(3) && *last == "70000" {
                 ended.said(&["told: "]);
                 continue;
@@ -135,7 +135,7 @@ fn a_rank_that_has_closed_all_descriptors_is_not_saved_and_comes_back_from_befor
                 (Some(0), expected.iter().map(String::as_str).collect()),
                 "{ended}"
             );
-            assert!(!ended.err.contains("wrong") && ended.err.contains("all 2 ranks go on"), "{ended}");
+            assert!(ended.err.contains("all 2 ranks go on"), "{ended}");
             let is_told = ended.err.contains("was closed by the program");
             assert_eq!(is_told, *last == "70000", "{ended}");
         }

@@ -40,8 +40,6 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// A rank that comes last into a barrier passes no `flush`, so the one of two that is first to pass the 17th
-/// dies.
 fn survives(link: Link) {
     let deaths = [
         "kill rank 1 at barrier 20",
