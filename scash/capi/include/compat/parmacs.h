@@ -96,6 +96,11 @@ __attribute__((unused)) static void parmacs_start_(void)
         exit(1);
 }
 
+__attribute__((unused, noreturn)) static void parmacs_too_many_(void)
+{
+    parmacs_fail_("CREATE", "more processes than ranks: start the program on as many ranks as it makes processes (scash run -n)");
+}
+
 /* Another process: all are started together when the last one is created. */
 __attribute__((unused)) static void parmacs_create_(void (*function)(void))
 {
@@ -106,12 +111,14 @@ __attribute__((unused)) static void parmacs_create_(void (*function)(void))
     if (parmacs_.created == dsm_size() - 1)
         parmacs_start_();
     else if (parmacs_.created >= dsm_size())
-        parmacs_fail_("CREATE", "more processes than ranks: start the program on as many ranks as it makes processes (scash run -n)");
+        parmacs_too_many_();
 }
 
 __attribute__((unused)) static void parmacs_create_all_(void (*function)(void), int processes)
 {
     int i;
+    if (processes > dsm_size())
+        parmacs_too_many_();
     for (i = 1; i < processes; i++)
         parmacs_create_(function);
     function();
