@@ -92,7 +92,7 @@ fn rank(bytes: usize) -> Result<()> {
         let prepared = image::prepare(&own)?;
         let mut staged = store.stage();
         // SAFETY: the process has one thread; what it had of the kernel's is made anew below.
-        if unsafe { image::capture(prepared, &own, &tracking, &mut staged, &mut || true) }? == Took::CameBack
+        if unsafe { image::capture(prepared, &own, &tracking, &mut staged, &mut |_| true) }? == Took::CameBack
         {
             let started = image::environment(STARTED).and_then(|text| text.to_str()?.parse().ok());
             forget(staged);

@@ -16,14 +16,16 @@
 //! | `checkpoint` | `due`, `stop`, `copy`, `fence`, `mark`, `meet`, `done` |
 //! | `lock` | `asked`, `got`, `released` |
 //! | `fetch` | – |
-//! | `image` | `restored` |
-//! | `recovery` | `joined`, `copied`, `resumed` |
+//! | `image` | `restored`, `described`, `page` |
+//! | `recovery` | `joined`, `filled`, `copied`, `resumed` |
 //!
 //! So `kill rank 2 at barrier 17 after flush` ends rank 2 the 17th time that it has flushed on the way into a
 //! barrier. `meet` is the second meeting, which only some barriers have: `barrier 3 after meet` is the third
-//! of those, and not in the third barrier. A rank counts from 1, and from its newest start: a restored rank
-//! begins to count again. Without a number, the first time is meant; with a probability, each time may be the
-//! one.
+//! of those, and not in the third barrier. `image 40 after page` is the fortieth page of private memory that
+//! was found: some are in the store then, and others are not; `recovery 3 after filled` is likewise in the
+//! middle of frames that get back what they had. A rank counts from 1, and from its newest start: a restored
+//! rank begins to count again. Without a number, the first time is meant; with a probability, each time may
+//! be the one.
 //!
 //! In a job on several hosts, hosts fail, too, and the launcher ([`HostInjection`]):
 //!
@@ -34,8 +36,8 @@
 //! ```
 //!
 //! An injection with a probability holds in every incarnation. Any other holds in one: in incarnation 0, the
-//! first, or, at `image` and `recovery`, which that one does not reach, in incarnation 1. Otherwise the job
-//! would die at the same place for ever.
+//! first, or, at `recovery` and after `restored`, which that one does not reach, in incarnation 1. Otherwise
+//! the job would die at the same place for ever.
 
 #![forbid(unsafe_code)]
 

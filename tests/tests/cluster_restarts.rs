@@ -9,13 +9,15 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Points at which ranks can be killed, each passed in a run of the programs below.
-const POINTS: [&str; 20] = [
+const POINTS: [&str; 23] = [
     "kill rank 1 at barrier 7 after enter",
     "kill rank 0 at barrier 8 after flush",
     "kill rank 1 at barrier 9 after done",
     "kill rank 0 at checkpoint 2 after due",
     "kill rank 1 at checkpoint 2 after stop",
     "kill rank 1 at checkpoint 1 after copy",
+    "kill rank 0 at image 2 after described",
+    "kill rank 1 at image 100 after page",
     "kill rank 0 at checkpoint 2 after fence",
     "kill rank 1 at checkpoint 2 after mark",
     "kill rank 0 at checkpoint 1 after meet",
@@ -25,6 +27,7 @@ const POINTS: [&str; 20] = [
     // In the process that has come back, which barrier 7 of the first has made necessary.
     "kill rank 0 at image after restored",
     "kill rank 1 at recovery after joined",
+    "kill rank 1 at recovery after filled",
     "kill rank 0 at recovery after copied",
     "kill rank 1 at recovery after resumed",
     // On the way into a barrier that is a checkpoint, and before the mark of one that writes where an earlier
@@ -84,10 +87,24 @@ fn a_heap_that_grows_and_shrinks_comes_back_as_it_was() {
     }
 }
 
+/// What frames had when the ranks ended is none of the memory of those that come back.
+#[test]
+fn memory_that_is_newer_than_the_checkpoint_is_zeros_again() {
+    let deaths = ["kill rank 1 at barrier 5", "kill rank 0 at barrier 8 in incarnation 1"];
+    for kind in all_kinds() {
+        let ended = replicas(kind.job(2), 1000, &deaths).run(Path::new(env!("CARGO_BIN_EXE_newer")), &[]);
+        assert_eq!(ended.status, 0, "{ended}");
+        let mut lines: Vec<&str> = ended.out.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["rank 0: true", "rank 1: true"], "{kind:?} {ended}");
+        assert_eq!(came_back(&ended), deaths.len(), "{kind:?}");
+    }
+}
+
 fn dies_at_each_point(program: &str, arguments: &[&str], kind: Kind) {
     for (number, point) in POINTS.into_iter().enumerate() {
         let ranks = if number % 4 == 3 { 4 } else { 2 };
-        let comes_back = ["image", "recovery", "incarnation 1"].iter().any(|words| point.contains(words));
+        let comes_back = ["restored", "recovery", "incarnation 1"].iter().any(|words| point.contains(words));
         let deaths = if comes_back { vec!["kill rank 1 at barrier 7", point] } else { vec![point] };
         let times = computes_the_same(&replicas(kind.job(ranks), 3, &deaths), ranks, program, arguments);
         let expected = if point.starts_with("stop") { 0 } else { deaths.len() };

@@ -138,6 +138,20 @@ fn ranks_that_die_come_back_from_disk_too() {
 }
 
 #[test]
+fn a_launcher_that_is_to_die_at_a_checkpoint_does_and_others_go_on_without_it() {
+    let place = Place::new();
+    let job = |death| place.job(Job::plain(2), 2).option("--inject", death);
+    let ended = job("kill launcher at checkpoint 3").run(&built("lu"), &LU);
+    assert_eq!(ended.status, 128 + 9, "{ended}");
+    is_right(&place.resume(), &["the job goes on from epoch "]);
+    for other in ["kill launcher after 2s", "kill host b at checkpoint 3"] {
+        job(other).run(&built("lu"), &LU).refused(&["several hosts", "--checkpoint-dir"]);
+    }
+    let without = Job::plain(2).option("--replicas", "1").option("--inject", "kill launcher at checkpoint 3");
+    without.run(&built("lu"), &LU).refused(&["--checkpoint-dir"]);
+}
+
+#[test]
 fn nothing_that_was_printed_is_lost_or_said_twice() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     let sorted = |texts: &[&str]| {

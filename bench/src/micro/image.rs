@@ -78,9 +78,10 @@ fn of_each(costs: &[ImageCost], part: impl Fn(&ImageCost) -> f64) -> Result<Samp
 /// A part of a checkpoint.
 type CheckpointPart = (&'static str, fn(&ImageCost) -> f64);
 
-const PARTS: [CheckpointPart; 4] = [
+const PARTS: [CheckpointPart; 5] = [
     ("stop", |cost| cost.stop),
     ("image", |cost| cost.image),
+    ("scan", |cost| cost.scan),
     ("shared", |cost| cost.shared),
     ("fence", |cost| cost.fence),
 ];
@@ -90,6 +91,8 @@ const PARTS: [CheckpointPart; 4] = [
 struct ImageCost {
     stop: f64,
     image: f64,
+    /// How much of `image` the kernel has looked which pages were written.
+    scan: f64,
     shared: f64,
     fence: f64,
     copied: f64,
@@ -112,6 +115,7 @@ fn checkpoint(dsm: &mut Dsm) -> Result<ImageCost> {
     Ok(ImageCost {
         stop: time(|s| s.stop),
         image: time(|s| s.image),
+        scan: time(|s| s.scan),
         shared: time(|s| s.shared),
         fence: time(|s| s.fence),
         copied: (after.copied - before.copied) as f64,

@@ -46,6 +46,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 use thread::Quiet;
 
 /// Why no image can be taken of a process, or why one cannot be gone on from.
@@ -86,11 +87,25 @@ impl From<SyscallFailure> for Refusal {
     }
 }
 
+/// How far [`capture`] is, for whoever watches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// All other threads stand still.
+    Stopped,
+    /// The description of the process is in the store.
+    Described,
+    /// One more page was looked at, and copied if it has changed.
+    Page,
+}
+
 /// How [`capture`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// The image is in the store.
-    Image,
+    Image {
+        /// How long the kernel has looked which pages were written.
+        scan: Duration,
+    },
     /// This is another process, and it has come back from the image. Of what the runtime has, what lies in
     /// private memory is as it was; descriptors and shared mappings are gone, whatever the memory says.
     CameBack,
@@ -162,17 +177,17 @@ pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
 /// # Safety
 /// No other thread runs that could change the process's memory, but one that keeps out of what is saved.
 /// After [`Took::CameBack`] nothing is used, or dropped, that holds a descriptor or a shared mapping. A
-/// stopped thread may have any lock: `stopped` allocates nothing, and waits for no lock.
+/// stopped thread may have any lock: `steps` allocates nothing, and waits for no lock.
 pub unsafe fn capture(
     mut prepared: PreparedImage,
     own: &Own<'_>,
     tracking: &Tracking,
     staged: &mut Staged<'_>,
-    stopped: &mut dyn FnMut() -> bool,
+    steps: &mut dyn FnMut(Step) -> bool,
 ) -> Result<Took, Refusal> {
     loop {
-        let mut save = save::Save::new(&prepared, own, tracking, staged)?;
-        if !stopped() {
+        let mut save = save::Save::new(&prepared, own, tracking, staged, steps)?;
+        if !save.comes_to(Step::Stopped) {
             return Ok(Took::Nothing);
         }
         let (context, with) = (save.context(), (&raw mut save).cast::<c_void>());
@@ -189,6 +204,6 @@ pub unsafe fn capture(
             (prepared.identity, prepared.is_learnt) = (Identity::learn()?, true);
             continue;
         }
-        return save::told(result).map(|()| Took::Image);
+        return save::told(result).map(|scan| Took::Image { scan });
     }
 }

@@ -5,8 +5,10 @@ use super::area;
 use super::kernel::{self, SyscallFailure};
 use crate::pagemap::{CHECK_WPASYNC, IS_WRITTEN, PAGEMAP_SCAN, PageRegion, ScanArg, WP_MATCHING};
 use crate::store::PAGE;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
@@ -32,6 +34,8 @@ pub(super) struct PageMap {
     file: usize,
     /// Whether the kernel has `PAGEMAP_SCAN` (Linux 6.7).
     scans: bool,
+    /// How long the kernel has looked.
+    looked: Cell<Duration>,
 }
 
 impl PageMap {
@@ -42,9 +46,19 @@ impl PageMap {
         let file =
             unsafe { kernel::call(libc::SYS_openat, [kernel::bits(libc::AT_FDCWD), path, flags, 0, 0, 0]) }?;
         static SCANS: OnceLock<bool> = OnceLock::new();
-        let mut map = PageMap { file, scans: true };
+        let mut map = PageMap { file, scans: true, looked: Cell::default() };
         map.scans = *SCANS.get_or_init(|| map.scan(&(0..0), Ask::Present).is_ok());
         Ok(map)
+    }
+
+    /// How long the kernel has looked until now.
+    pub(super) fn looked(&self) -> Duration {
+        self.looked.get()
+    }
+
+    /// Notes how long a call took that began then.
+    fn note(&self, began: Instant) {
+        self.looked.set(self.looked.get() + began.elapsed());
     }
 
     /// Calls `found` with each run of such pages in a range, in order, until it fails.
@@ -113,8 +127,11 @@ impl PageMap {
             return_mask: told,
         };
         let what = [self.file, PAGEMAP_SCAN as usize, (&raw mut arg).expose_provenance(), 0, 0, 0];
+        let began = Instant::now();
         // SAFETY: the kernel writes into the structure, and at most `vec_len` runs into the scratch memory.
-        let count = unsafe { kernel::call(libc::SYS_ioctl, what) }?;
+        let count = unsafe { kernel::call(libc::SYS_ioctl, what) };
+        self.note(began);
+        let count = count?;
         Ok((count, arg.reached(runs_found(count)) as usize))
     }
 
@@ -123,8 +140,11 @@ impl PageMap {
         let mut words = [0u64; 512];
         let pages = (range.len() / PAGE).min(words.len());
         let (into, from) = ((&raw mut words).expose_provenance(), range.start / PAGE * 8);
+        let began = Instant::now();
         // SAFETY: the words are this function's, and as many as asked for.
-        let got = unsafe { kernel::call(libc::SYS_pread64, [self.file, into, pages * 8, from, 0, 0]) }? / 8;
+        let got = unsafe { kernel::call(libc::SYS_pread64, [self.file, into, pages * 8, from, 0, 0]) };
+        self.note(began);
+        let got = got? / 8;
         if got == 0 {
             return Err(SyscallFailure(libc::EIO));
         }

@@ -7,10 +7,11 @@ use super::maps::{self, Mapping};
 use super::populated::PageMap;
 use super::thread::{SIGNALS, Thread};
 use super::threads::{Stopped, stop_others};
-use super::{Own, PreparedImage, Refusal, Tracking};
+use super::{Own, PreparedImage, Refusal, Step, Tracking};
 use crate::store::{Key, PAGE, Staged, Unsaved};
 use std::ffi::c_void;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Signals that there are.
 pub(super) const MOST_SIGNALS: usize = 64;
@@ -26,11 +27,14 @@ pub(super) struct Save<'a, 'b> {
     own: &'a Own<'a>,
     tracking: &'a Tracking,
     staged: &'a mut Staged<'b>,
+    steps: &'a mut dyn FnMut(Step) -> bool,
     thread: Thread,
     others: Stopped,
     context: SavedContext,
     /// Whether the process has so many mappings that no more are watched: it would get even more.
     is_crowded: bool,
+    /// How long the kernel has looked which pages there are, and which were written.
+    scan: Duration,
     release: [u8; 65],
     result: Result<(), SaveError>,
 }
@@ -77,13 +81,27 @@ impl<'a, 'b> Save<'a, 'b> {
         own: &'a Own<'a>,
         tracking: &'a Tracking,
         staged: &'a mut Staged<'b>,
+        steps: &'a mut dyn FnMut(Step) -> bool,
     ) -> Result<Save<'a, 'b>, Refusal> {
         let thread = prepared.quiet.thread;
         let (context, result, release) = (SavedContext::default(), Ok(()), kernel_release());
         // From here on nothing is allocated, until the value is dropped.
         let others = if prepared.is_alone { Stopped::none() } else { stop_others()? };
-        let is_crowded = false;
-        Ok(Save { prepared, own, tracking, staged, thread, others, context, is_crowded, release, result })
+        let (is_crowded, scan) = (false, Duration::ZERO);
+        Ok(Save {
+            prepared,
+            own,
+            tracking,
+            staged,
+            steps,
+            thread,
+            others,
+            context,
+            is_crowded,
+            scan,
+            release,
+            result,
+        })
     }
 
     /// Where it is noted where the thread stands.
@@ -91,8 +109,14 @@ impl<'a, 'b> Save<'a, 'b> {
         &raw mut self.context
     }
 
-    pub(super) fn outcome(&self) -> Result<(), SaveError> {
-        self.result
+    /// How it went; if well, how much of the time was a scan.
+    pub(super) fn outcome(&self) -> Result<Duration, SaveError> {
+        self.result.map(|()| self.scan)
+    }
+
+    /// Tells who watches, and returns whether that one wants more.
+    pub(super) fn comes_to(&mut self, step: Step) -> bool {
+        (self.steps)(step)
     }
 
     fn all(&mut self) -> Result<(), SaveError> {
@@ -107,8 +131,11 @@ impl<'a, 'b> Save<'a, 'b> {
         let described = self.describe(&mut writer, mappings);
         described.map_err(|why| self.staged.trouble().map_or(why, SaveError::Unsaved))?;
         self.staged.described(writer.len());
-        self.save_mappings(&PageMap::open()?, mappings)?;
+        self.comes_to(Step::Described);
+        let pages = PageMap::open()?;
+        self.save_mappings(&pages, mappings)?;
         self.staged.flush();
+        self.scan = pages.looked();
         Ok(())
     }
 
@@ -202,7 +229,7 @@ impl<'a, 'b> Save<'a, 'b> {
         mapping: &Mapping<'_>,
         trusted: bool,
     ) -> Result<bool, SaveError> {
-        let staged = &mut *self.staged;
+        let (staged, steps) = (&mut *self.staged, &mut *self.steps);
         pages.written(mapping.range(), |mut run, was_written| {
             while !run.is_empty() {
                 if trusted && !was_written {
@@ -214,6 +241,7 @@ impl<'a, 'b> Save<'a, 'b> {
                 let bytes = std::ptr::with_exposed_provenance(run.start);
                 // SAFETY: the page is mapped and readable.
                 unsafe { staged.page(Key::private(run.start), bytes) }?;
+                steps(Step::Page);
                 run.start += PAGE;
             }
             Ok(())
@@ -250,12 +278,13 @@ impl<'a, 'b> Save<'a, 'b> {
     }
 
     fn save_range(&mut self, pages: &PageMap, range: Range<usize>) -> Result<(), SaveError> {
-        let staged = &mut *self.staged;
+        let (staged, steps) = (&mut *self.staged, &mut *self.steps);
         pages.runs(range, |run| {
             for page in run.step_by(PAGE) {
                 let bytes = std::ptr::with_exposed_provenance(page);
                 // SAFETY: the page is mapped and readable.
                 unsafe { staged.page(Key::private(page), bytes) }?;
+                steps(Step::Page);
             }
             Ok(())
         })
@@ -263,7 +292,7 @@ impl<'a, 'b> Save<'a, 'b> {
 }
 
 /// How it went, in words.
-pub(super) fn told(result: Result<(), SaveError>) -> Result<(), Refusal> {
+pub(super) fn told(result: Result<Duration, SaveError>) -> Result<Duration, Refusal> {
     result.map_err(|trouble| {
         Refusal::new(match trouble {
             SaveError::RobustMutex => {

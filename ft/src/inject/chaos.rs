@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What may go wrong, and once in how many times at the most. Ranks pass some points much more often than
 /// others: they fetch pages all the time, and recover seldom.
-const POINTS: [(Point, u32); 19] = [
+const POINTS: [(Point, u32); 22] = [
     (Point::BarrierEnter, 100),
     (Point::BarrierFlush, 100),
     (Point::BarrierMeet, 100),
@@ -23,7 +23,10 @@ const POINTS: [(Point, u32); 19] = [
     (Point::LockReleased, 1000),
     (Point::Fetch, 10_000),
     (Point::ImageRestored, 5),
+    (Point::ImageDescribed, 10),
+    (Point::ImagePage, 20_000),
     (Point::RecoveryJoined, 5),
+    (Point::RecoveryFilled, 50),
     (Point::RecoveryCopied, 5),
     (Point::RecoveryResumed, 5),
 ];

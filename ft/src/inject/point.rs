@@ -37,9 +37,15 @@ pub enum Point {
     Fetch,
     /// A restarted rank has its private memory back.
     ImageRestored,
+    /// A rank that saves itself has described its threads, files and mappings; its other threads stand still.
+    ImageDescribed,
+    /// It has looked at one more page of its private memory, and copied it if it has changed.
+    ImagePage,
     /// A restarted rank has joined the others.
     RecoveryJoined,
-    /// It has the contents of its pages back.
+    /// It has the contents of some more shared pages back: of up to 64, one behind the other.
+    RecoveryFilled,
+    /// It has those of all.
     RecoveryCopied,
     /// It runs on.
     RecoveryResumed,
@@ -47,7 +53,7 @@ pub enum Point {
 
 /// All points: what each is about, and its moment. The first one about a thing is meant where no moment is
 /// named.
-pub(super) const POINTS: [(Point, &str, &str); 19] = [
+pub(super) const POINTS: [(Point, &str, &str); 22] = [
     (Point::BarrierEnter, "barrier", "enter"),
     (Point::BarrierFlush, "barrier", "flush"),
     (Point::BarrierMeet, "barrier", "meet"),
@@ -64,7 +70,10 @@ pub(super) const POINTS: [(Point, &str, &str); 19] = [
     (Point::LockReleased, "lock", "released"),
     (Point::Fetch, "fetch", "fetched"),
     (Point::ImageRestored, "image", "restored"),
+    (Point::ImageDescribed, "image", "described"),
+    (Point::ImagePage, "image", "page"),
     (Point::RecoveryJoined, "recovery", "joined"),
+    (Point::RecoveryFilled, "recovery", "filled"),
     (Point::RecoveryCopied, "recovery", "copied"),
     (Point::RecoveryResumed, "recovery", "resumed"),
 ];
@@ -91,9 +100,11 @@ impl Point {
     /// The first incarnation that reaches the point.
     pub(super) fn first_incarnation(self) -> Incarnation {
         match self {
-            Point::ImageRestored | Point::RecoveryJoined | Point::RecoveryCopied | Point::RecoveryResumed => {
-                Incarnation(1)
-            }
+            Point::ImageRestored
+            | Point::RecoveryJoined
+            | Point::RecoveryFilled
+            | Point::RecoveryCopied
+            | Point::RecoveryResumed => Incarnation(1),
             _ => Incarnation(0),
         }
     }

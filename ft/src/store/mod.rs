@@ -53,6 +53,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub mod vars {
     /// The descriptor of the store.
     pub const STORE: &str = "SCASH_STORE";
+    /// The descriptor of the file that has this rank's frames: that of its former process, or an empty one.
+    pub const FRAMES: &str = "SCASH_FRAMES";
     /// The stores of other ranks of which this one holds a copy: rank and descriptor of each,
     /// `4:1234,5:1235`.
     pub const HELD: &str = "SCASH_HELD";

@@ -8,6 +8,9 @@
 //! A region of any size costs nothing until its pages get frames: the file is sparse and no memory is set
 //! aside for it.
 //!
+//! The file may be one that [outlives](Region::create_in) the process, so that the one which takes its place
+//! finds the frames again.
+//!
 //! Ranks of one host may [share](Region::adopt) one file: then there is one frame a page on the host, which
 //! the views of all of them show.
 //!
@@ -44,21 +47,31 @@ impl Region {
             let what = format!("map the region at {app_base:#x} (choose a multiple of {PAGE})");
             return Err(EngineError::invalid(what, "not the address of a page"));
         }
-        Self::build(Some(app_base), pages)
+        Self::build(None, Some(app_base), pages)
+    }
+
+    /// The same in a file that outlives this process: an empty one, or that of a process whose place this one
+    /// takes. Then its frames have what they had there.
+    pub fn create_in(file: OwnedFd, app_base: usize, pages: u32) -> Result<Self, EngineError> {
+        Self::build(Some(file), Some(app_base), pages)
     }
 
     /// A region whose application view is wherever there is room: for probing and tests.
     pub fn anywhere(pages: u32) -> Result<Self, EngineError> {
-        Self::build(None, pages)
+        Self::build(None, None, pages)
     }
 
-    fn build(app_base: Option<usize>, pages: u32) -> Result<Self, EngineError> {
+    fn build(file: Option<OwnedFd>, app_base: Option<usize>, pages: u32) -> Result<Self, EngineError> {
         check_page_size(os_page_size())?;
         if pages == 0 {
             return Err(EngineError::invalid("create the region (ask for one page at least)", "no pages"));
         }
         let len = pages as usize * PAGE;
-        let file = sealed_file(len)?;
+        let file = match file {
+            None => sealed_file(memory_file()?, len)?,
+            Some(file) if is_empty(&file) => sealed_file(file, len)?,
+            Some(file) => file_of_region(file, len)?,
+        };
         let app = View::map(&file, len, app_base)?;
         let runtime = View::map(&file, len, None)?;
         let region = Self { file, app, runtime, pages };
@@ -81,15 +94,11 @@ impl Region {
     /// Takes the frames of another rank's region in place of its own, of which none was used: from here on
     /// both views show that file. It must be as long as this region, and sealed as all regions' files are.
     pub fn adopt(&mut self, file: OwnedFd) -> Result<(), EngineError> {
-        let size = fstat(&file).map_err(|errno| not_adopted(errno.into()))?.st_size;
-        let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|errno| not_adopted(errno.into()))?;
-        if usize::try_from(size) != Ok(self.app.len) || seals & sealed().bits() != sealed().bits() {
-            return Err(not_adopted(io::ErrorKind::InvalidData.into()));
-        }
+        let file = file_of_region(file, self.app.len)?;
         self.app.show(&file)?;
         self.runtime.show(&file)?;
         self.set_up_views()?;
-        self.file = out_of_the_way(file);
+        self.file = file;
         Ok(())
     }
 
@@ -262,22 +271,36 @@ impl Drop for View {
 }
 
 fn not_adopted(error: io::Error) -> EngineError {
-    EngineError::new("map the file that the ranks of this host share as their region", error)
+    EngineError::new("map a file that it was given as its region", error)
 }
 
 fn not_opened(error: io::Error) -> EngineError {
     EngineError::new("open a view of the region (mprotect)", error)
 }
 
-/// A file in memory of `len` bytes, without frames, whose size nobody can change.
-fn sealed_file(len: usize) -> Result<OwnedFd, EngineError> {
+/// Checks that a file is that of a region of `len` bytes.
+fn file_of_region(file: OwnedFd, len: usize) -> Result<OwnedFd, EngineError> {
+    let refused = |errno: Errno| not_adopted(errno.into());
+    let size = fstat(&file).map_err(refused)?.st_size;
+    let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(refused)?;
+    if usize::try_from(size) != Ok(len) || seals & sealed().bits() != sealed().bits() {
+        return Err(not_adopted(io::ErrorKind::InvalidData.into()));
+    }
+    Ok(out_of_the_way(file))
+}
+
+fn is_empty(file: &OwnedFd) -> bool {
+    fstat(file).is_ok_and(|file| file.st_size == 0)
+}
+
+/// Makes an empty file in memory `len` bytes long, without frames, so that nobody can change its size.
+fn sealed_file(file: OwnedFd, len: usize) -> Result<OwnedFd, EngineError> {
     check_file_limit(len)?;
-    let file = memory_file()?;
     let size = i64::try_from(len).map_err(|_| too_large(len, io::ErrorKind::FileTooLarge.into()))?;
     ftruncate(&file, size).map_err(|errno| too_large(len, errno.into()))?;
     fcntl(&file, FcntlArg::F_ADD_SEALS(sealed()))
         .map_err(|errno| EngineError::new("seal the size of the region's file", errno.into()))?;
-    Ok(file)
+    Ok(out_of_the_way(file))
 }
 
 /// The seals of a region's file.
@@ -294,8 +317,7 @@ fn memory_file() -> Result<OwnedFd, EngineError> {
         Err(Errno::EINVAL) => memfd_create(name, flags),
         answer => answer,
     };
-    file.map(out_of_the_way)
-        .map_err(|errno| EngineError::new("create the region's file in memory (memfd_create)", errno.into()))
+    file.map_err(|errno| EngineError::new("create the region's file in memory (memfd_create)", errno.into()))
 }
 
 /// A file above `ulimit -f` would not be refused but kill the process by SIGXFSZ: ask first.
@@ -408,7 +430,25 @@ mod tests {
         let seen = unsafe { second.runtime_page(1).read() };
         assert_eq!(seen, 0);
         let error = second.adopt(Region::anywhere(2).unwrap().file.try_clone().unwrap()).unwrap_err();
-        assert!(error.to_string().contains("share"), "{error}");
+        assert!(error.to_string().contains("as its region"), "{error}");
+    }
+
+    #[test]
+    fn a_region_in_a_file_that_was_one_before_shows_its_frames() {
+        let file = memory_file().unwrap();
+        let given = || file.try_clone().unwrap();
+        let at = Region::anywhere(2).unwrap().app_base() as usize;
+        let first = Region::create_in(given(), at, 2).unwrap();
+        // SAFETY: page 1 lies in the runtime view, which no other thread knows.
+        unsafe { first.runtime_page(1).write(5) };
+        drop(first);
+        let second = Region::create_in(given(), at, 2).unwrap();
+        // SAFETY: as above.
+        let seen = unsafe { second.runtime_page(1).read() };
+        assert_eq!(seen, 5);
+        drop(second);
+        let error = Region::create_in(given(), at, 3).unwrap_err().to_string();
+        assert!(error.contains("as its region"), "{error}");
     }
 
     #[test]

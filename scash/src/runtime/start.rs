@@ -6,8 +6,8 @@ use crate::config::{Config, RaceSetting};
 use crate::error::{Error, Result, join};
 use crate::fault::{self, EngineError, EngineKind, PAGE, Region};
 use crate::runtime::broken::Broken;
-use crate::runtime::checkpoint::Checkpoints;
 use crate::runtime::checkpoint::copies::StoreCopies;
+use crate::runtime::checkpoint::{self, Checkpoints};
 use crate::runtime::claims::Claims;
 use crate::runtime::context::RankContext;
 use crate::runtime::core::Core;
@@ -146,7 +146,10 @@ pub(super) fn assemble(
     store: Option<&RankStore>,
     var: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<RankContext> {
-    let mut region = Region::create(config.base, config.pages)?;
+    let mut region = match checkpoint::frames(var)? {
+        Some(file) => Region::create_in(file, config.base, config.pages)?,
+        None => Region::create(config.base, config.pages)?,
+    };
     let endpoint = job::endpoint(member, &config.network, ABI).map_err(join)?;
     agree(member, config)?;
     let (frames, objects) = frame_agreement::settle(member, &*endpoint, config, &mut region)?;

@@ -42,7 +42,7 @@ impl Ended {
     /// Pages of the newest checkpoint of the rank that has most, as `SCASH_STATS` says.
     pub fn pages_kept(&self) -> u64 {
         let words: Vec<&str> = self.err.split_whitespace().collect();
-        let kept = words.windows(2).filter(|pair| pair[1] == "kept,");
+        let kept = words.windows(2).filter(|pair| pair[1] == "kept");
         let kept = kept.map(|pair| pair[0].parse::<u64>().unwrap_or_else(|error| panic!("{error}: {self}")));
         kept.max().filter(|kept| *kept > 0).unwrap_or_else(|| panic!("no rank has a checkpoint: {self}"))
     }

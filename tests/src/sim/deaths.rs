@@ -93,7 +93,7 @@ pub enum Mistake {
     BaseRecordsFirst,
     /// Messages of the old incarnation reach the new one.
     Ghosts,
-    /// Frames of pages that a rank does not keep hold what they held.
+    /// Frames of pages of which nothing was saved hold what they held.
     OldFrames,
     /// Claims of the old incarnation are kept.
     OldClaims,

@@ -98,10 +98,10 @@ impl Frames {
         self.frames[page as usize].twin.take().is_some()
     }
 
-    /// What frames held before stays in them.
-    pub(super) fn inherit(&mut self, old: Frames) {
-        for (frame, old) in self.frames.iter_mut().zip(old.frames) {
-            frame.bytes = old.bytes;
+    /// They hold what those held, which hold nothing from now on.
+    pub(super) fn inherit(&mut self, old: &mut Frames) {
+        for (frame, old) in self.frames.iter_mut().zip(&mut old.frames) {
+            frame.bytes = old.bytes.take();
         }
     }
 

@@ -20,13 +20,15 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// Points at which ranks die, and the highest number of a time that is drawn.
-const POINTS: [(&str, &[&str], u32); 6] = [
+const POINTS: [(&str, &[&str], u32); 8] = [
     ("barrier", &["enter", "flush", "meet", "done"], 25),
     ("checkpoint", &["due", "stop", "copy", "fence", "mark", "meet", "done"], 6),
     ("lock", &["asked", "got", "released"], 60),
     ("fetch", &[], 80),
-    ("image", &["restored"], 1),
+    ("image", &["restored", "described"], 1),
+    ("image", &["page"], 2000),
     ("recovery", &["joined", "copied", "resumed"], 1),
+    ("recovery", &["filled"], 40),
 ];
 
 /// Something that is done to a job from outside.

@@ -2,7 +2,7 @@
 //! and checked.
 
 use super::{Refusal, status};
-use scash_ft::inject::{self, AnyInjection, HostInjection, parse_any};
+use scash_ft::inject::{self, AnyInjection, HostAction, HostInjection, HostTrigger, parse_any};
 use scash_ft::interval::{DEFAULT_MTBF, IntervalPolicy, parse_mtbf};
 use scash_ft::recovery::Restarts;
 use scash_ft::store::vars;
@@ -224,7 +224,11 @@ impl Raw {
             return misused("--standby: with --linger off no host keeps anything for another launcher");
         }
         let mut schedule = self.schedule;
-        let host_failures = if hosts.is_some() { schedule.take_host_failures() } else { Vec::new() };
+        let host_failures = match (hosts, &place) {
+            (Some(_), _) => schedule.take_host_failures(|_| true),
+            (None, StoreLocation::New(_)) => schedule.take_host_failures(is_of_launcher),
+            (None, _) => Vec::new(),
+        };
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), schedule.env(ranks)?);
         let has_spares = spares > 0;
         Ok(Some(Replicas {
@@ -241,13 +245,18 @@ impl Raw {
     }
 }
 
+/// Whether this is what can fail on one host besides ranks: the launcher, when files have a checkpoint.
+fn is_of_launcher(injection: &HostInjection) -> bool {
+    matches!(injection, HostInjection { act: HostAction::KillLauncher, when: HostTrigger::Checkpoint(_) })
+}
+
 impl Schedule {
-    /// Takes what is to fail besides ranks.
-    fn take_host_failures(&mut self) -> Vec<HostInjection> {
+    /// Takes what is to fail besides ranks, of what is such.
+    fn take_host_failures(&mut self, is_such: fn(&HostInjection) -> bool) -> Vec<HostInjection> {
         let mut of_hosts = Vec::new();
         for injection in std::mem::take(&mut self.inject) {
             match injection {
-                AnyInjection::Host(injection) => of_hosts.push(injection),
+                AnyInjection::Host(injection) if is_such(&injection) => of_hosts.push(injection),
                 of_ranks => self.inject.push(of_ranks),
             }
         }
@@ -262,7 +271,8 @@ impl Schedule {
             match injection {
                 AnyInjection::Rank(injection) => inject.push(injection),
                 AnyInjection::Host(other) => {
-                    let why = "hosts and launchers fail in jobs on several hosts: --host, and --replicas";
+                    let why = "hosts and launchers fail in jobs on several hosts (--host, and --replicas); on one \
+                               host the launcher does at a checkpoint, with --checkpoint-dir";
                     return Err(refuse(&format!("'{other}': {why}")));
                 }
             }

@@ -209,6 +209,14 @@ impl Node {
         self.heap.find(page).is_some() && self.told_home(page).unwrap_or_else(by_number) == self.cfg.rank
     }
 
+    /// Whether this rank sees to it, as ranks come back, that a frame that is still there holds what it held
+    /// at the checkpoint: what was saved, or zeros if nothing was. Of ranks that share frames, exactly one
+    /// does for each page.
+    pub fn refills(&self, page: u32) -> bool {
+        let is_nobodys = || self.cfg.rank == Rank(0) && self.heap.find(page).is_none();
+        !self.shares_frames() || self.keeps(page) || is_nobodys()
+    }
+
     /// The runs of pages that are allocated, in ascending order.
     pub fn allocations(&self) -> impl Iterator<Item = Pages> {
         self.heap.iter().map(|a| Pages { first: a.first, count: a.pages })

@@ -1,6 +1,7 @@
 //! What a rank counts of its checkpoints, and the watch over one of them.
 
 use super::restart::RestartTime;
+use crate::fault::PAGE;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ pub struct CheckpointStats {
     pub stop: Duration,
     /// Finding and copying what changed of private memory.
     pub image: Duration,
+    /// How much of that the kernel has looked which pages were written.
+    pub scan: Duration,
     /// Comparing and copying shared pages.
     pub shared: Duration,
     /// Bringing it to the disk, if the store is there.
@@ -35,21 +38,30 @@ impl fmt::Display for CheckpointStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "checkpoints: {} ({} left out), incarnation {}, {} pages copied, {} kept, stop {:.3?}, image {:.3?}, \
+            "checkpoints: {} ({} left out), incarnation {}, {} pages copied ({:.1} MB), {} kept ({:.1} MB), \
+             stop {:.3?}, image {:.3?} ({:.3?} of it scan), \
              shared {:.3?}, fence {:.3?}, meeting {:.3?}",
             self.committed,
             self.left_out,
             self.incarnation,
             self.copied,
+            megabytes(self.copied),
             self.kept,
+            megabytes(self.kept),
             self.stop,
             self.image,
+            self.scan,
             self.shared,
             self.fence,
             self.meeting
         )?;
         self.restart.map_or(Ok(()), |restart| write!(f, "; came back in {restart}"))
     }
+}
+
+/// So many pages, in units of 10^6 bytes, as people count what a network or a disk carries.
+fn megabytes(pages: u64) -> f64 {
+    (pages * PAGE as u64) as f64 / 1e6
 }
 
 /// When a checkpoint began, and its newest part.

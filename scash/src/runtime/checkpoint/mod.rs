@@ -7,6 +7,7 @@
 //! | [`counts`] | what is counted and timed |
 //! | [`files`] | pages of files in memory that have contents: frames, words of objects |
 //! | [`ours`] | descriptors, of which a program may have closed some |
+//! | [`refill`] | frames get what they had |
 //! | [`restart`] | how long a restart took |
 //! | [`revive`] | a runtime for the process that has come back |
 
@@ -15,6 +16,7 @@ mod counts;
 mod files;
 mod ours;
 mod printed;
+mod refill;
 mod restart;
 mod revive;
 
@@ -37,7 +39,7 @@ use scash_comm::Stillness;
 use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way, remember};
 use scash_comm::say::say;
 use scash_ft::commit::{Commit, Input, Output};
-use scash_ft::image::{self, Own, PreparedImage, Refusal, STORE_AT, Took, Tracking};
+use scash_ft::image::{self, Own, PreparedImage, Refusal, STORE_AT, Step, Took, Tracking};
 use scash_ft::inject::Point;
 use scash_ft::interval::{DEFAULT_MTBF, Interval, IntervalPolicy, parse_mtbf};
 use scash_ft::store::{AN_EPOCH, Key, RankStore, Staged, Unsaved, vars};
@@ -242,30 +244,37 @@ fn commit_of(store: &RankStore, copies: &StoreCopies) -> Commit {
     commit.expect("a store has a holder, and not too many")
 }
 
-/// Maps the store that the launcher has given, and takes what else it has.
-fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, LauncherStores)> {
-    let number = |name: &str| -> Result<u64> {
-        let text = var(name).unwrap_or_default();
-        let number = text.to_str().and_then(|text| text.parse().ok());
-        number.ok_or_else(|| Error::Join(format!("{name}={}: a number is expected", text.display())))
-    };
-    let descriptor =
-        |name: &str| RawFd::try_from(number(name)?).map_err(|e| Error::Join(format!("{name}: {e}")));
-    let base =
-        Base { incarnation: Incarnation(number(vars::INCARNATION)?), epoch: Epoch(number(vars::EPOCH)?) };
-    let file = descriptor(vars::STORE)?;
+/// A number that the launcher has given.
+fn number(var: &dyn Fn(&str) -> Option<OsString>, name: &str) -> Result<u64> {
+    let text = var(name).unwrap_or_default();
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Error::Join(format!("{name}={}: a number is expected", text.display())))
+}
+
+/// A descriptor that the launcher has given. To be called once for each.
+fn descriptor(var: &dyn Fn(&str) -> Option<OsString>, name: &str) -> Result<OwnedFd> {
+    let number = RawFd::try_from(number(var, name)?).map_err(|e| Error::Join(format!("{name}: {e}")))?;
     // SAFETY: the launcher has given it to this process, and nobody else knows it; if not, calls with it
     // fail.
-    let file = out_of_the_way(unsafe { OwnedFd::from_raw_fd(file) });
+    Ok(out_of_the_way(unsafe { OwnedFd::from_raw_fd(number) }))
+}
+
+/// The file that the launcher has given for this rank's frames, if it has.
+pub(super) fn frames(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<OwnedFd>> {
+    var(vars::FRAMES).map(|_| descriptor(var, vars::FRAMES)).transpose()
+}
+
+/// Maps the store that the launcher has given, and takes what else it has.
+fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, LauncherStores)> {
+    let base = Base {
+        incarnation: Incarnation(number(var, vars::INCARNATION)?),
+        epoch: Epoch(number(var, vars::EPOCH)?),
+    };
+    let file = descriptor(var, vars::STORE)?;
     // SAFETY: the addresses are those of stores, and a process has one.
     let store = unsafe { RankStore::map(file, std::ptr::with_exposed_provenance_mut(STORE_AT), base) };
     let store = store.map_err(|e| Error::Join(format!("the store of this rank cannot be used: {e}")))?;
-    let tells = match var(vars::COMMITTED) {
-        // SAFETY: likewise.
-        Some(_) => Some(unsafe { OwnedFd::from_raw_fd(descriptor(vars::COMMITTED)?) }),
-        None => None,
-    };
-    let tells = tells.map(|fd| File::from(out_of_the_way(fd)));
+    let tells = var(vars::COMMITTED).map(|_| descriptor(var, vars::COMMITTED)).transpose()?.map(File::from);
     let (prints, prints_to_one) = prints(var)?;
     Ok((store, LauncherStores { tells, prints, prints_to_one }))
 }
@@ -370,18 +379,26 @@ impl Runtime {
         let known = checkpoints.store.outputs();
         let descriptors = OwnDescriptors::of(checkpoints, &self.context);
         let mut staged = checkpoints.store.stage();
-        let mut stopped = || {
-            // Threads that are not in the barrier print again after it.
-            checkpoints.printed = checkpoints.given.printed();
-            checkpoints.counts.stop += checkpoints.watch.lap();
-            self.passes(Point::CheckpointStop);
-            descriptors.are_ours()
+        let may_fail = lock(&self.fate).is_some();
+        let mut steps = |step| {
+            match step {
+                Step::Page if !may_fail => {}
+                Step::Page => self.passes(Point::ImagePage),
+                Step::Described => self.passes(Point::ImageDescribed),
+                Step::Stopped => {
+                    // Threads that are not in the barrier print again after it.
+                    checkpoints.printed = checkpoints.given.printed();
+                    checkpoints.counts.stop += checkpoints.watch.lap();
+                    self.passes(Point::CheckpointStop);
+                    return descriptors.are_ours();
+                }
+            }
+            true
         };
         // SAFETY: this thread has the locks on the core and on the call that all threads of the rank come to,
         // and the endpoint holds still: no thread of the runtime changes anything. After a return in another
         // process all that is the kernel's is made anew.
-        let took =
-            unsafe { image::capture(prepared, &own, &checkpoints.tracking, &mut staged, &mut stopped) };
+        let took = unsafe { image::capture(prepared, &own, &checkpoints.tracking, &mut staged, &mut steps) };
         drop(still);
         let mut image_time = Duration::ZERO;
         let saved = match took {
@@ -392,8 +409,9 @@ impl Runtime {
                 return Ok(SaveOutcome::CameBack);
             }
             Ok(Took::Nothing) => Err(Refusal::new(CLOSED.to_owned())),
-            Ok(Took::Image) if self.knows_of_a_loss() => return Ok(SaveOutcome::Nothing),
-            Ok(Took::Image) => {
+            Ok(Took::Image { .. }) if self.knows_of_a_loss() => return Ok(SaveOutcome::Nothing),
+            Ok(Took::Image { scan }) => {
+                checkpoints.counts.scan += scan;
                 image_time = checkpoints.watch.lap();
                 let shared = self.save_shared(core, &mut staged);
                 let all = shared.and_then(|()| {

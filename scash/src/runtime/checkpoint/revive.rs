@@ -7,8 +7,8 @@ use super::super::core::Core;
 use super::super::owned::Guard;
 use super::super::start;
 use super::super::{Runtime, lock};
+use super::Checkpoints;
 use super::restart::RestartWatch;
-use super::{Checkpoints, files};
 use crate::config::Config;
 use crate::error::{Error, Result, join};
 use crate::runtime::context::RankContext;
@@ -18,7 +18,7 @@ use scash_comm::Exchange;
 use scash_comm::descriptors::out_of_the_way;
 use scash_ft::image::{self, Tracking, environment};
 use scash_ft::inject::Point;
-use scash_ft::store::{A_RESTART, Entry, RankStore};
+use scash_ft::store::A_RESTART;
 use scash_join::boot::Member;
 use scash_mp::Paused;
 use std::mem;
@@ -66,7 +66,7 @@ impl Runtime {
         self.context.objects.inherit(&*old.objects);
         abandon(old);
         watch.time.join = watch.lap();
-        self.fill_frames(&checkpoints.store)?;
+        self.refill(&core.node, &checkpoints.store)?;
         watch.time.shared = watch.lap();
         self.passes(Point::RecoveryCopied);
         // Nobody reads a page of a rank whose frames are not yet filled.
@@ -88,29 +88,6 @@ impl Runtime {
         self.passes(Point::RecoveryResumed);
         Ok(())
     }
-
-    /// Writes what was saved of shared pages into the new frames.
-    fn fill_frames(&self, store: &RankStore) -> Result<()> {
-        let damaged =
-            |e: std::io::Error| Error::Broken(format!("the store of this rank cannot be read: {e}"));
-        let saved = store.saved().map_err(damaged)?;
-        let words = self.context.objects.words();
-        let region = &self.context.region;
-        let mut left = saved.entries;
-        while let Some(&first) = left.first() {
-            let pages = run(left);
-            left = &left[pages..];
-            let (file, to) = match (first.key.shared_page(), first.key.words_page(), &words) {
-                (Some(page), _, _) if has_room(region.pages(), page, pages) => (region.fd(), page),
-                (None, Some(page), Some(words)) if has_room(words.pages(), page, pages) => (words.fd(), page),
-                _ => continue,
-            };
-            // SAFETY: the run's slots lie one behind the other in the store.
-            let wrote = unsafe { files::write_pages(file, to, saved.bytes(first), pages) };
-            wrote.map_err(|e| Error::Broken(format!("shared memory cannot be filled again: {e}")))?;
-        }
-        Ok(())
-    }
 }
 
 /// Gives what is free in the heap back to the system. What was needed to come back would be part of each
@@ -121,19 +98,6 @@ fn give_free_memory_back() {
     unsafe {
         libc::malloc_trim(0);
     }
-}
-
-/// Whether a file of so many pages has these.
-fn has_room(all: u32, first: u32, pages: usize) -> bool {
-    first as usize + pages <= all as usize
-}
-
-/// How many entries from the first on, and at least that one, are of pages that lie one behind the other, in
-/// slots that do so, too.
-fn run(entries: &[Entry]) -> usize {
-    let follows = |pair: &[Entry]| pair[1].key.follows(pair[0].key) && pair[1].slot == pair[0].slot + 1;
-    let most = &entries[..entries.len().min(files::MOST_AT_ONCE)];
-    1 + most.windows(2).take_while(|pair| follows(pair)).count()
 }
 
 /// Ends what the process that is gone had.

@@ -3,7 +3,7 @@
 
 use super::survival::Survival;
 use super::{HOST, Job, LAST_LINES, failed, host, no_printing};
-use crate::run::front::SignalOrder;
+use crate::run::front::{SignalOrder, die};
 use crate::run::oom::{self, OomKills};
 use crate::run::output::{self, Printing};
 use crate::run::processes::Processes;
@@ -12,6 +12,7 @@ use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use scash_ft::Epoch;
+use scash_ft::inject::HostTrigger;
 use scash_join::boot::{Exit, JobFailure};
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -55,6 +56,14 @@ impl Job<'_> {
             && let Some(news) = recovery.resumed(Instant::now())
         {
             crate::say(&news);
+        }
+        let failures = self.plan.replicas.iter().flat_map(|replicas| &replicas.host_failures);
+        for failure in failures {
+            // Nothing else fails on one host besides ranks.
+            if matches!(failure.when, HostTrigger::Checkpoint(number) if kept.epoch(recovery.base()).0 >= number)
+            {
+                die();
+            }
         }
         let lengths = kept.committed(recovery.base());
         if let (Some(lengths), Some(printing)) = (lengths, &self.printing) {

@@ -5,9 +5,11 @@
 use super::describe::Description;
 use super::directory::{Directory, patiently};
 use super::epoch::{self, ResumePoint, Rewound, RewoundPlace, StoreState};
+use super::frames::FrameFiles;
 use super::input::Input;
+use super::rank_setup::RankSetup;
 use super::user_messages::UserMessages;
-use crate::run::output::{Lengths, RankOutput, Saved};
+use crate::run::output::{Lengths, Saved};
 use crate::run::replicas::{Replicas, StoreLocation};
 use crate::run::{Refusal, status};
 use nix::fcntl::Flock;
@@ -29,22 +31,6 @@ use std::time::{Instant, UNIX_EPOCH};
 /// Most bytes that an empty store takes.
 const A_HEADER: u64 = 64 << 10;
 
-/// What a rank is started with besides what each rank of any job has.
-#[derive(Debug, Default)]
-pub(in crate::run) struct RankSetup {
-    pub(in crate::run) output: RankOutput,
-    pub(in crate::run) env: Vec<(&'static str, String)>,
-    /// Descriptors of this process that it inherits under their numbers; they stay open here.
-    pub(in crate::run) inherited: Vec<RawFd>,
-}
-
-impl RankSetup {
-    /// That of a rank that prints there, and has nothing else.
-    pub(in crate::run) fn plain(output: RankOutput) -> RankSetup {
-        RankSetup { output, env: Vec::new(), inherited: Vec::new() }
-    }
-}
-
 /// What rank 0 has told of, or the only rank of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) struct StoreNews {
@@ -63,6 +49,7 @@ pub(in crate::run) struct Kept {
     holdings: Vec<HeldStores>,
     /// Of ranks that follow one another, all these among them.
     stores: Vec<Store>,
+    frames: FrameFiles,
     /// The ranks whose output may be here.
     printing: Range<u32>,
     /// By rank, of `printing`.
@@ -137,6 +124,7 @@ impl Kept {
                 here: (0..ranks).collect(),
                 holdings: Vec::new(),
                 stores,
+                frames: FrameFiles::default(),
                 printing: 0..ranks,
                 output: Arc::new(output),
                 input,
@@ -164,6 +152,7 @@ impl Kept {
                 here: Vec::new(),
                 holdings: Vec::new(),
                 stores: stores_in_memory(0..size, size)?,
+                frames: FrameFiles::default(),
                 printing: 0..size,
                 output: Arc::new(Saved::kept_until_seen(size, is_one)?),
                 input: Input::none(),
@@ -181,6 +170,7 @@ impl Kept {
 
     /// These ranks are here now, and hold these copies.
     pub(in crate::run) fn place(&mut self, here: Vec<u32>, holdings: Vec<HeldStores>) {
+        self.frames.keep_only(&here);
         (self.here, self.holdings) = (here, holdings);
     }
 
@@ -194,6 +184,7 @@ impl Kept {
         let ranks = rank..rank + 1;
         Ok(Kept {
             stores,
+            frames: FrameFiles::default(),
             output: Arc::new(Saved::on_disk(directory, ranks.clone(), false, false)?),
             printing: ranks,
             here: vec![rank],
@@ -236,11 +227,12 @@ impl Kept {
     /// What a rank is started with that goes on from `base`. `lost`: why it does, as of
     /// [`Recovery::restart`](super::Recovery::restart).
     pub(in crate::run) fn setup(
-        &self,
+        &mut self,
         rank: u32,
         base: Base,
         lost: Option<(Instant, Instant)>,
     ) -> io::Result<RankSetup> {
+        let frames = self.frames.of(rank, base.epoch)?;
         let printed = rank.checked_sub(self.printing.start).and_then(|index| usize::try_from(index).ok());
         let (Some(store), Some(printed)) = (self.store(rank), printed) else {
             return Err(io::Error::other("there is no such rank"));
@@ -248,6 +240,7 @@ impl Kept {
         let store = store.file().as_raw_fd();
         let mut env = self.env.clone();
         env.push((vars::STORE, store.to_string()));
+        env.push((vars::FRAMES, frames.to_string()));
         env.push((vars::INCARNATION, base.incarnation.to_string()));
         env.push((vars::EPOCH, base.epoch.to_string()));
         if let Some((first, all)) = lost {
@@ -257,7 +250,7 @@ impl Kept {
         env.push((boot::vars::SAYS, place));
         let prints = self.output.numbers(printed);
         env.push((vars::PRINTS, format!("{},{}", prints[0], prints[1])));
-        let mut inherited = vec![store, says, prints[0], prints[1]];
+        let mut inherited = vec![store, frames, says, prints[0], prints[1]];
         let held = self.holdings.iter().filter(|holding| holding.holder == rank);
         let held =
             held.filter_map(|holding| Some((holding.owner, self.store(holding.owner)?.file().as_raw_fd())));

@@ -32,9 +32,11 @@ mod addresses;
 mod describe;
 mod directory;
 mod epoch;
+mod frames;
 mod input;
 mod keepers;
 mod kept;
+mod rank_setup;
 mod user_messages;
 mod withheld;
 
@@ -43,7 +45,8 @@ pub(super) use describe::{Description, how_a_job_goes_on};
 pub(super) use directory::Directory;
 pub(super) use epoch::{MarkedEpoch, Rewound, RewoundPlace, StoreState, barrier, rounds};
 pub(super) use keepers::{KeeperOptions, KeptRank, Refused, agree};
-pub(super) use kept::{HeldStores, Kept, RankSetup};
+pub(super) use kept::{HeldStores, Kept};
+pub(super) use rank_setup::RankSetup;
 pub(super) use withheld::withhold_descriptors;
 
 use super::Refusal;
@@ -57,8 +60,9 @@ use scash_join::boot::{self, Exit, JobFailure};
 use std::time::Instant;
 
 /// The environment variables that ranks have in such a job, and in no other.
-pub(super) const VARIABLES: [&str; 11] = [
+pub(super) const VARIABLES: [&str; 12] = [
     vars::STORE,
+    vars::FRAMES,
     vars::HELD,
     vars::INCARNATION,
     vars::EPOCH,

@@ -76,9 +76,15 @@ impl<P: Program> World<P> {
         if !keeps {
             past.claims = std::mem::take(&mut self.claims);
         }
-        if self.survival().is(Mistake::OldFrames) {
-            for (new, old) in self.ranks.iter_mut().zip(std::mem::take(&mut past.ranks)) {
-                new.frames.inherit(old.frames);
+        // A rank that goes on from its image, where it was, finds the frames that its process had.
+        let survival = self.survival();
+        let goes_on = survival.base.epoch != Epoch(0);
+        let place = |holders: &[Vec<u32>], rank: usize| holders[rank].first().copied();
+        let stays = |rank: usize| goes_on && place(&past.holders, rank) == place(&survival.holders, rank);
+        let stay: Vec<bool> = (0..past.ranks.len()).map(stays).collect();
+        for (rank, old) in past.ranks.iter_mut().enumerate() {
+            if stay[rank] && matches!(old.life, Life::Dead) {
+                self.ranks[rank].frames.inherit(&mut old.frames);
             }
         }
         past.happened = std::mem::take(&mut self.happened);

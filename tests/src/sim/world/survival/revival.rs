@@ -11,7 +11,7 @@ use scash_ft::Epoch;
 use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::Step;
 use scash_proto::node::Outcome;
-use scash_proto::{Input, PAGE_SIZE};
+use scash_proto::{Input, PAGE_SIZE, Pages};
 use std::rc::Rc;
 
 /// How far a rank is that was started again.
@@ -151,8 +151,21 @@ impl<P: Program> World<P> {
             me.races = images[0].races.clone();
         }
         me.saver = Some(saver);
+        if !self.survival().is(Mistake::OldFrames) {
+            self.forget_newer(rank, &shared);
+        }
         self.trace(|| format!("rank {rank} is restored"));
         Ok(Return::Fills(shared))
+    }
+
+    /// Pages that had contents in the process that is gone, and none at the checkpoint, are zeros again.
+    fn forget_newer(&mut self, rank: usize, saved: &[(u32, Rc<PageBytes>)]) {
+        let is_saved = |page| saved.iter().any(|(it, _)| *it == page);
+        for page in 0..self.setup.pages {
+            if !is_saved(page) && self.ranks[rank].node.refills(page) {
+                self.frames(rank).discard(Pages::one(page));
+            }
+        }
     }
 
     /// Carries out what a node that comes back orders; and goes on when that is done.

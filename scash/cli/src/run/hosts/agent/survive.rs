@@ -35,7 +35,7 @@ impl Agent {
         work: &mut RunningRanks,
         lost: Option<(Instant, Instant)>,
     ) -> Result<(), Refusal> {
-        let Some(survival) = work.survival.take() else { return Ok(()) };
+        let Some(mut survival) = work.survival.take() else { return Ok(()) };
         let started = self.start_ranks(work, |rank| survival.kept.setup(rank, survival.base, lost));
         work.survival = Some(survival);
         started
