@@ -52,6 +52,10 @@ mod tests {
         let told: Moment = before.to_string().parse().unwrap();
         assert_eq!(told, before);
         assert!(told <= Moment::now() && told.since(Moment::now()) == Duration::ZERO);
+        // So long ago was it, and no later.
+        let after = Moment::now();
+        while Moment::now() == after {}
+        assert!(Moment::of(instant) <= after);
         assert!("now".parse::<Moment>().is_err() && "-1".parse::<Moment>().is_err());
     }
 }

@@ -78,6 +78,11 @@ fn a_rank_that_lost_a_holder_never_runs_on() {
     for input in [Input::Copied(0), Input::Fenced(0), Input::Met { committed: true }, Input::Stage] {
         assert_eq!(after(&mut commit, input), []);
     }
+    // What it was to do is left undone.
+    let mut commit = rank(3);
+    after(&mut commit, Input::Stage);
+    commit.take(Input::Copied(0)).unwrap();
+    assert_eq!(after(&mut commit, Input::Failed(1)), [Output::Park]);
 }
 
 #[test]

@@ -90,6 +90,20 @@ fn stores_of_a_host_that_was_left_out_are_not_taken_for_the_newest() {
 }
 
 #[test]
+fn a_rank_runs_only_where_its_store_has_the_epoch_of_this_run() {
+    let survivor = |host, incarnation| Survivor {
+        host,
+        marks: [mark(incarnation, 4), mark(incarnation, 5)],
+        base: base(incarnation, 3),
+    };
+    let survivors = vec![survivor(7, 0), survivor(8, 1)];
+    let ranks = [RankStores { survivors, holders: vec![7, 8] }];
+    let known = KnownRestart::Started(base(1, 3));
+    assert_eq!(hosts_with(&ranks, known, Epoch(5)), Ok(vec![vec![8]]));
+    assert_eq!(hosts_with(&ranks, known, Epoch(6)), Ok(vec![vec![]]));
+}
+
+#[test]
 fn a_coordinator_knows_what_it_has_begun_and_started() {
     let mut known = KnownRestart::default();
     let record = |base| RecoveryAction::WriteBase { rank: 0, host: 0, base };
@@ -121,4 +135,7 @@ fn ranks_that_come_no_further_are_not_restarted_for_ever() {
     assert!(restarts.restart(Epoch(3)).is_ok());
     assert_eq!(restarts.total(), 4);
     assert!(Restarts::new(0).restart(Epoch(9)).is_err());
+    // An epoch that was lost again is no progress, nor is the same one once more.
+    let mut restarts = Restarts::new(2);
+    assert_eq!([5, 4, 5].map(|epoch| restarts.restart(Epoch(epoch)).is_ok()), [true, true, false]);
 }

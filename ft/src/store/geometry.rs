@@ -84,3 +84,22 @@ impl Geometry {
         self.slots == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn parts_of_a_store_lie_one_behind_the_other() {
+        for slots in [LEAST, LEAST * 2, MOST] {
+            let geometry = Geometry::of(slots).unwrap();
+            let map = |number| [geometry.map_at(number), slots / 8];
+            let index = |number| [geometry.index_at(number), DESCRIPTION + ENTRY * slots];
+            let all = [[0, PAGE as u64], map(0), map(1), index(0), index(1), [geometry.slots_at(), 0]];
+            assert!(all.is_sorted_by(|[at, len], [next, _]| at + len <= *next), "{slots} slots: {all:?}");
+            assert_eq!(geometry.len() - geometry.slots_at(), slots * PAGE as u64);
+        }
+    }
+}

@@ -192,3 +192,63 @@ fn sum_of(words: &[u64]) -> u64 {
     words.iter().for_each(|word| crc.update(&word.to_le_bytes()));
     u64::from(crc.finalize()) | 1 << 32
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use memmap2::MmapOptions;
+
+    fn header() -> Header {
+        let header = Header::new(MmapOptions::new().len(PAGE).map_anon().unwrap().into());
+        header.set_up(0, 1, Geometry::of(1 << 14).unwrap(), None);
+        header
+    }
+
+    fn base(incarnation: u64) -> Base {
+        Base { incarnation: Incarnation(incarnation), epoch: Epoch(40 + incarnation) }
+    }
+
+    fn marked(epoch: u64) -> Marked {
+        let mark = Mark { incarnation: Incarnation(3), epoch: Epoch(epoch) };
+        Marked { mark, described: 5, entries: 6, sum: 7, outputs: [8, 9], barrier: 10 }
+    }
+
+    /// Changes a word, looks, and changes it back.
+    fn with_torn<T>(header: &Header, at: usize, look: impl FnOnce() -> T) -> T {
+        let is = header.word(at).load(Ordering::Relaxed);
+        header.word(at).store(is ^ 2, Ordering::Relaxed);
+        let seen = look();
+        header.word(at).store(is, Ordering::Relaxed);
+        seen
+    }
+
+    #[test]
+    fn a_mark_of_which_a_word_has_not_arrived_is_none() {
+        let header = header();
+        assert_eq!([0, 1].map(|number| header.mark(number)), [None, None], "zeros are no record");
+        header.set_mark(&marked(12));
+        header.set_mark(&marked(13));
+        for word in 0..9 {
+            let at = MARKS_AT + STRIDE + word;
+            let seen = with_torn(&header, at, || [0, 1].map(|number| header.mark(number)));
+            assert_eq!(seen, [Some(marked(12)), None], "word {word}");
+        }
+        assert_eq!(header.mark(1), Some(marked(13)));
+    }
+
+    #[test]
+    fn a_base_record_that_is_half_written_leaves_the_one_before() {
+        let header = header();
+        for incarnation in 1..6 {
+            header.set_base(base(incarnation));
+            assert_eq!(header.base(), base(incarnation));
+            let begin = BASES_AT + usize::from(incarnation % 2 == 1) * STRIDE;
+            let before = if incarnation == 1 { Base::default() } else { base(incarnation - 1) };
+            for word in 0..3 {
+                assert_eq!(with_torn(&header, begin + word, || header.base()), before, "word {word}");
+            }
+        }
+    }
+}

@@ -137,6 +137,8 @@ fn the_epoch_before_is_whole_in_a_copy_however_much_of_the_next_one_has_arrived(
         let some = usize::try_from(random.below(40)).unwrap();
         copy.take(&mut rank, false, some);
         assert_eq!(copy.contents(COPY_AT_OF_TORN, rank.epoch().0), now, "after {some} pieces");
+        let has_others = copy.store.marks().iter().flatten().any(|mark| mark.epoch != rank.epoch());
+        assert!(some == 0 || !has_others, "a mark stands beside an index that arrives");
         copy.take(&mut rank, random.below(2) == 0, usize::MAX);
         rank.mark([0; 2], 1).unwrap();
         copy.mark(&rank);
@@ -160,4 +162,29 @@ fn a_new_copy_is_sent_all_of_an_epoch() {
     rank.mark([0; 2], 1).unwrap();
     copy.mark(&rank);
     assert_eq!(copy.contents(COPY_AT, 2), now);
+}
+
+#[test]
+fn a_copy_has_the_description_of_an_epoch_however_long_it_is() {
+    const AT: usize = 0x1400_0000_0000;
+    const COPY_AT: usize = 0x1500_0000_0000;
+    let (store, mut copy) = (Store::create(0, 1).unwrap(), Copy::new());
+    let mut rank = open_at(AT, &store, Base::default()).unwrap();
+    for (epoch, length) in [(1, (1 << 20) + 5), (2, 7)] {
+        let text: Vec<u8> = (0..=250).cycle().skip(epoch).take(length).collect();
+        let mut staged = rank.stage();
+        let (at, most) = staged.description();
+        assert!(length <= most);
+        // SAFETY: there is room for so much.
+        unsafe { at.copy_from_nonoverlapping(text.as_ptr(), length) };
+        staged.described(length);
+        let written = staged.written().unwrap();
+        rank.wrote(written).unwrap();
+        copy.take(&mut rank, false, usize::MAX);
+        rank.mark([0; 2], 1).unwrap();
+        copy.mark(&rank);
+        rank.commit();
+        let back = open_at(COPY_AT, &copy.store, Base { incarnation: Incarnation(1), epoch: rank.epoch() });
+        assert!(back.unwrap().saved().unwrap().description == text, "epoch {epoch}");
+    }
 }
