@@ -43,7 +43,7 @@ pub(in crate::run) struct Directory {
 impl Directory {
     /// Makes the directory of a new job, if it is not there, and takes it.
     pub(super) fn create(path: &Path) -> io::Result<Directory> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        make(path)?;
         let directory = Directory::take(path)?;
         if directory.file(JOB).exists() {
             let how = how_a_job_goes_on(path);
@@ -208,6 +208,20 @@ pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Re
             done => return done,
         }
     }
+}
+
+/// Makes a directory and those that it lies in, as far as they are not there, and has their names on the
+/// disk.
+fn make(path: &Path) -> io::Result<()> {
+    let is_new = |path: &&Path| *path != Path::new("") && !path.exists();
+    let new: Vec<&Path> = path.ancestors().take_while(is_new).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    for made in new {
+        if let Some(parent) = fs::canonicalize(made)?.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+    }
+    Ok(())
 }
 
 /// A file that is not there is gone.
