@@ -236,6 +236,21 @@ fn threads_protected_memory_signals_and_limits_of_a_program_come_back() {
     }
 }
 
+/// A system call that writes to its store would be one too many.
+#[test]
+fn a_program_that_limits_its_files_is_saved_to_a_disk_too() {
+    let program = Program::compile("carried", Link::Shared);
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("kept");
+    let deaths = ["kill rank 1 at barrier 4", "kill rank 0 at barrier 3 in incarnation 1"];
+    let options =
+        [&["--checkpoint-dir", kept.to_str().unwrap()], &replicas("every=1", &deaths)[2..]].concat();
+    let ended = program.run_with(Job::of(2), &options, &[], &["limit", directory.path().to_str().unwrap()]);
+    ended.succeeded();
+    assert_eq!(ended.sorted(), ["rank 0 ends", "rank 1 ends"], "{ended}");
+    assert_eq!((came_back(&ended), ended.err.lines().count()), (2, 2), "{ended}");
+}
+
 #[test]
 fn a_library_that_was_loaded_late_comes_back_and_one_that_was_built_anew_is_refused() {
     let program = Program::compile("carried", Link::Shared);
