@@ -252,6 +252,20 @@ fn a_program_that_limits_its_files_is_saved_to_a_disk_too() {
 }
 
 #[test]
+fn threads_compute_in_the_modes_that_they_have_set() {
+    let program = Program::compile_with("modes", &["-lm"], Link::Shared);
+    let deaths = [
+        "kill rank 1 at barrier 4",
+        "kill rank 0 at checkpoint 3 after stop in incarnation 1",
+        "kill all ranks at checkpoint 2 after mark in incarnation 2",
+    ];
+    let ended = program.run_with(Job::of(2), &replicas("every=1", &deaths), &[], &[]);
+    ended.succeeded();
+    assert_eq!(ended.sorted(), ["rank 0 ends", "rank 1 ends"], "{ended}");
+    assert_eq!((came_back(&ended), ended.err.lines().count()), (3, 3), "{ended}");
+}
+
+#[test]
 fn a_library_that_was_loaded_late_comes_back_and_one_that_was_built_anew_is_refused() {
     let program = Program::compile("carried", Link::Shared);
     let directory = tempfile::tempdir().unwrap();
