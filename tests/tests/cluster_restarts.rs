@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job, Kind, all_kinds, kinds, run_beside, scash, wait_for_status};
+use scash_tests::cluster::{
+    Ended, Job, Kind, all_kinds, came_back, kinds, replicas, run_beside, scash, wait_for_status,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,11 +40,6 @@ const POINTS: [&str; 23] = [
     "kill rank 0 at checkpoint 3 after copy in incarnation 1",
 ];
 
-fn replicas(job: Job, every: u32, deaths: &[&str]) -> Job {
-    let job = job.option("--replicas", "1").option("--checkpoint", &format!("every={every}"));
-    deaths.iter().fold(job, |job, death| job.option("--inject", death))
-}
-
 /// Runs an application, and checks that its result is bitwise that of the sequential program. Returns how
 /// often ranks came back.
 fn computes_the_same(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -> usize {
@@ -53,16 +50,6 @@ fn computes_the_same(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -
         serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
     assert_eq!((&report["check"], &report["ranks"]), (&"equal".into(), &ranks.into()), "{ended}");
     came_back(&ended)
-}
-
-/// How often ranks were started again; there is nothing else on stderr.
-fn came_back(ended: &Ended) -> usize {
-    let times = |line: &str| {
-        assert!(line.contains("was killed by SIGKILL; all "), "{ended}");
-        let several = line.rsplit_once(" and ").and_then(|(_, times)| times.strip_suffix(" restarts"));
-        several.map_or(1, |times| times.parse().unwrap())
-    };
-    ended.err.lines().map(times).sum()
 }
 
 /// There can be more than 512 runs of written pages in it. An image once had the last page of such a mapping

@@ -3,7 +3,7 @@
 
 use super::plan::{Blow, Strike};
 use crate::cluster::built::built;
-use crate::cluster::{Hosts, children, is_interrupted};
+use crate::cluster::{Hosts, children, is_interrupted, launcher, rank_of};
 use crate::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -230,21 +230,4 @@ fn ranks_of(processes: Vec<i32>) -> Vec<Process> {
         .filter(|pid| is_alive(*pid))
         .filter_map(|pid| Some(Process { pid, rank: rank_of(pid)? }))
         .collect()
-}
-
-/// Which rank a process is; none if it has not become one yet.
-fn rank_of(pid: i32) -> Option<u32> {
-    // An injected stop makes a process that ends it: a rank would stay stopped without.
-    if fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end() == "scash-waker" {
-        return None;
-    }
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut variables = environment.split(|byte| *byte == 0);
-    let value = variables.find_map(|variable| variable.strip_prefix(b"SCASH_RANK="))?;
-    str::from_utf8(value).ok()?.parse().ok()
-}
-
-/// The process that the command has started to launch ranks.
-fn launcher(front: i32) -> Option<i32> {
-    children(front).into_iter().min()
 }

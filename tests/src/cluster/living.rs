@@ -1,0 +1,86 @@
+//! Looking into a job on one host that runs: its processes, and the stores that its launcher keeps.
+
+use super::Ended;
+use super::job::{Job, LIMIT, children};
+use scash_ft::store::Store;
+use std::fs::{self, File, OpenOptions};
+use std::time::{Duration, Instant};
+
+/// The job, whose ranks come back, with checkpoints at each `every`-th barrier, and these deaths.
+pub fn replicas(job: Job, every: u32, deaths: &[&str]) -> Job {
+    let job = job.option("--replicas", "1").option("--checkpoint", &format!("every={every}"));
+    deaths.iter().fold(job, |job, death| job.option("--inject", death))
+}
+
+/// How often ranks were started again; there is nothing else on stderr.
+pub fn came_back(ended: &Ended) -> usize {
+    let times = |line: &str| {
+        assert!(line.contains("was killed by SIGKILL; all "), "{ended}");
+        let several = line.rsplit_once(" and ").and_then(|(_, times)| times.strip_suffix(" restarts"));
+        several.map_or(1, |times| times.parse().unwrap())
+    };
+    ended.err.lines().map(times).sum()
+}
+
+/// The process that a command has started to launch ranks.
+pub fn launcher(front: i32) -> Option<i32> {
+    children(front).into_iter().min()
+}
+
+/// Which rank a process is; none if it has not become one yet.
+pub fn rank_of(pid: i32) -> Option<u32> {
+    // An injected stop makes a process that ends it: a rank would stay stopped without.
+    if fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end() == "scash-waker" {
+        return None;
+    }
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(b"SCASH_RANK="))?;
+    str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// Waits until something is there.
+///
+/// # Panics
+/// If it does not come.
+pub fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed() < LIMIT, "there is no {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Sends a signal to a rank of the job that a command has started.
+///
+/// # Panics
+/// If there is no such rank.
+pub fn signal_rank(front: i32, rank: u32, signal: i32) {
+    let ranks = || launcher(front).map(children).unwrap_or_default().into_iter();
+    let pid = wait_for("such rank", || ranks().find(|pid| rank_of(*pid) == Some(rank)));
+    // SAFETY: the call takes numbers.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+/// The store of a rank, in memory or on disk, if the launcher has it already.
+pub fn open_store(front: i32, rank: u32) -> Option<File> {
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", launcher(front)?)).ok()?;
+    let paths = descriptors.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_store = |path: &std::path::PathBuf| {
+        let name = fs::read_link(path).unwrap_or_default();
+        name.to_string_lossy().contains("scash-store") || name.extension().is_some_and(|end| end == "store")
+    };
+    let files = paths.filter(is_store);
+    let mut files = files.filter_map(|path| OpenOptions::new().read(true).write(true).open(path).ok());
+    files.find(|file| Store::open(file.try_clone().unwrap().into()).is_ok_and(|store| store.rank() == rank))
+}
+
+/// The newest epoch of a rank that has a mark.
+pub fn newest_epoch(front: i32, rank: u32) -> u64 {
+    let store = open_store(front, rank).and_then(|file| Store::open(file.into()).ok());
+    let marks = store.map_or([None; 2], |store| store.marks());
+    marks.iter().flatten().map(|mark| mark.epoch.0).max().unwrap_or(0)
+}

@@ -1,0 +1,92 @@
+//! Ranks and threads are stopped in the middle of a checkpoint while ranks die, and ranks fail at random,
+//! on one host (`scash run --replicas`).
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{
+    Ended, Job, all_kinds, came_back, newest_epoch, replicas, run_beside, signal_rank, wait_for,
+};
+use std::path::Path;
+
+const LU: [&str; 6] = ["--size", "256", "--block", "16", "--check", "--json"];
+
+/// Rank 1 is where it is in checkpoint 2 until it is ended: nobody wakes it. Rank 0 has its mark, and is
+/// killed. What ranks go on from is decided by whether the stopped one has marked.
+#[test]
+fn a_rank_that_is_stopped_through_a_checkpoint_in_which_another_dies_comes_back_with_it() {
+    let moments = [("due", 1), ("stop", 1), ("copy", 1), ("fence", 1), ("mark", 2), ("meet", 2)];
+    for kind in all_kinds() {
+        for (moment, epoch) in moments {
+            let waits = [
+                format!("delay rank 1 by 300s at checkpoint 2 after {moment}"),
+                format!(
+                    "delay rank 0 by 300s at checkpoint 2 after {}",
+                    if moment == "meet" { moment } else { "mark" }
+                ),
+            ];
+            let job = replicas(kind.job(2), 2, &waits.each_ref().map(String::as_str));
+            let ended = run_beside(job.command(&built("lu"), &LU), |front| {
+                wait_for("mark of rank 0", || (newest_epoch(front, 0) == 2).then_some(()));
+                if epoch == 2 {
+                    wait_for("mark of rank 1", || (newest_epoch(front, 1) == 2).then_some(()));
+                }
+                signal_rank(front, 1, libc::SIGSTOP);
+                signal_rank(front, 0, libc::SIGKILL);
+            });
+            ended.is_right();
+            assert_eq!(came_back(&ended), 1, "{kind:?} {moment} {ended}");
+            ended.said(&[&format!("(epoch {epoch}, incarnation 1)")]);
+        }
+    }
+}
+
+/// In `letters` other threads pass messages all the time, and are stopped wherever they are.
+#[test]
+fn threads_that_are_stopped_or_in_the_barrier_as_a_rank_dies_go_on() {
+    let deaths = [
+        "kill rank 1 at checkpoint 5 after stop",
+        "kill all ranks at checkpoint 3 after stop in incarnation 1",
+        "kill rank 0 at checkpoint 2 after stop in incarnation 2",
+    ];
+    let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
+    let printed = |ended: &Ended| {
+        let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    for kind in all_kinds() {
+        let expected = kind.job(2).run(letters, &["threads"]);
+        let ended = replicas(kind.job(2), 1, &deaths).run(letters, &["threads"]);
+        assert_eq!((ended.status, printed(&ended)), (0, printed(&expected)), "{kind:?} {ended}");
+        assert_eq!(came_back(&ended), deaths.len(), "{kind:?} {ended}");
+        let ended = replicas(kind.job(2), 1, &deaths).option("--threads", "4").run(&built("lu"), &LU);
+        ended.is_right();
+        assert_eq!(came_back(&ended), deaths.len(), "{kind:?} {ended}");
+    }
+}
+
+/// Of what may go wrong with these, something does.
+const SEEDS: [u64; 6] = [2, 4, 7, 8, 12, 15];
+
+/// Ranks that are killed say so before, and so deaths are counted.
+#[test]
+fn random_failures_on_one_host_do_not_change_the_result() {
+    let mut killed = 0;
+    let programs =
+        [("lu", &LU[..]), ("laplace", &["--size", "126", "--iterations", "40", "--check", "--json"])];
+    for (seed, (program, arguments)) in
+        SEEDS.into_iter().flat_map(|seed| programs.map(|program| (seed, program)))
+    {
+        let said = tempfile::NamedTempFile::new().unwrap();
+        let job = replicas(Job::plain(2), 2, &[]).option("--chaos", &seed.to_string());
+        let job = job.option("--restarts", "100").env("SCASH_INJECTED", said.path());
+        let ended = job.run(&built(program), arguments);
+        ended.is_right();
+        let deaths = std::fs::read_to_string(said.path()).unwrap().lines().count();
+        let restarts = came_back(&ended);
+        assert!((deaths > 0) == (restarts > 0) && restarts <= deaths, "{deaths} deaths: {ended}");
+        killed += deaths;
+    }
+    assert!(killed > 10, "{killed} deaths");
+}
