@@ -348,6 +348,7 @@ fn mistakes_of_ranks_stores_and_coordinators_are_found() {
         Maximum,
         NoFenceBeforeTheMark,
         MeetingBeforeTheMarks,
+        LeavingEarly,
         InPlace,
         EarlyReuse,
         AnyIncarnation,

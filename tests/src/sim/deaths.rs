@@ -79,6 +79,8 @@ pub enum Mistake {
     NoFenceBeforeTheMark,
     /// A rank comes to the last meeting before its marks have arrived.
     MeetingBeforeTheMarks,
+    /// A rank runs on when it has staged itself, and does not wait for others.
+    LeavingEarly,
     /// Pages are written over those of the committed epoch.
     InPlace,
     /// Slots of the committed epoch are used again before the next one is committed.

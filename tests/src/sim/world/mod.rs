@@ -375,6 +375,7 @@ impl<P: Program> World<P> {
     }
 
     fn send(&mut self, from: usize, to: Rank, kind: Kind, bytes: Vec<u8>) {
+        let (from, to) = self.perhaps_leave_early(from, to, kind);
         let (kind, bytes) = self.perhaps_lie(kind, bytes);
         self.report.sent[from] += 1;
         let interval = self.ranks[from].interval;

@@ -26,6 +26,8 @@ pub(in crate::sim::world) struct Saver {
     /// What a holder has not answered.
     asked: Vec<Output>,
     mistake: Option<Mistake>,
+    /// It has staged, and does not wait for others to, which is a mistake.
+    leaves: bool,
     /// By holder, whether this rank does not wait for it, which is a mistake.
     pub(super) left_out: Vec<bool>,
 }
@@ -63,6 +65,7 @@ impl Saver {
             pending: Vec::new(),
             asked: Vec::new(),
             mistake,
+            leaves: false,
             left_out: Vec::new(),
         };
         let loaded: Vec<u32> = this.committed.iter().map(|(_, slot, _)| *slot).collect();
@@ -91,6 +94,7 @@ impl Saver {
     }
 
     pub(super) fn tell(&mut self, input: Input) -> Result<(), String> {
+        self.leaves = false;
         self.commit.take(input).map_err(|unexpected| unexpected.to_string())
     }
 
@@ -185,7 +189,13 @@ impl Saver {
         is_left_out || is_there(holder) && (is_careless || self.pending.iter().all(|(to, _)| *to != holder))
     }
 
+    /// Whether the tokens that this rank sends now count as those that it waits for.
+    pub(in crate::sim::world) fn leaves(&self) -> bool {
+        self.leaves
+    }
+
     fn carry_out(&mut self, output: Output) -> Turn {
+        self.leaves = output == Output::Staged && self.mistake == Some(Mistake::LeavingEarly);
         match output {
             Output::Write { holder } => return Turn::Writes(holder),
             Output::Fence { .. } => self.asked.push(output),

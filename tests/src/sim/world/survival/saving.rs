@@ -7,6 +7,7 @@ use crate::sim::deaths::Point;
 use crate::sim::program::Program;
 use crate::sim::world::{Progress, Result, World, number};
 use scash_ft::commit::{Input, Output};
+use scash_proto::wire::Kind;
 use scash_proto::{Input as NodeInput, Rank};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -38,6 +39,10 @@ impl<P: Program> World<P> {
         let World { survival, oracle, happened, .. } = self;
         let Some(survival) = survival else { return Ok(()) };
         let staged = survival.staged.get_or_insert_with(|| {
+            // After a mistake: others run on from it already.
+            if survival.committed.epoch == epoch {
+                return survival.committed.clone();
+            }
             survival.cuts += 1;
             let (oracle, happened) = (Rc::new(oracle.clone()), happened.clone());
             Cut { id: survival.cuts, epoch, interval, oracle, happened }
@@ -193,6 +198,22 @@ impl<P: Program> World<P> {
                 }
             }
         }
+    }
+
+    /// From which rank to which one a message goes. A mistake: a rank that has staged sends what it says in
+    /// the last meeting to itself, as if it came from where it is to hear the same.
+    pub(in crate::sim::world) fn perhaps_leave_early(
+        &self,
+        from: usize,
+        to: Rank,
+        kind: Kind,
+    ) -> (usize, Rank) {
+        let leaves = self.ranks[from].saver.as_ref().is_some_and(super::Saver::leaves);
+        if kind != Kind::Token || !leaves {
+            return (from, to);
+        }
+        let size = self.ranks.len();
+        ((2 * from + size - to.0 as usize) % size, Rank(number(from)))
     }
 
     /// All ranks have answered: whether the checkpoint counts.
