@@ -94,7 +94,7 @@ pub enum Step {
     Stopped,
     /// The description of the process is in the store.
     Described,
-    /// One more page was looked at, and copied if it has changed.
+    /// One more page was looked at that may have changed.
     Page,
 }
 

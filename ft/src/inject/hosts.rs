@@ -4,7 +4,7 @@ use crate::time;
 use std::fmt;
 use std::time::Duration;
 
-/// One thing that is to go wrong with a job on several hosts. It happens once.
+/// One thing that is to go wrong with hosts or the launcher. It happens once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostInjection {
     /// What happens.

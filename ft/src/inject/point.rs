@@ -39,7 +39,8 @@ pub enum Point {
     ImageRestored,
     /// A rank that saves itself has described its threads, files and mappings; its other threads stand still.
     ImageDescribed,
-    /// It has looked at one more page of its private memory, and copied it if it has changed.
+    /// It has looked at one more page of its private memory that may have changed. What has is copied some
+    /// pages later.
     ImagePage,
     /// A restarted rank has joined the others.
     RecoveryJoined,

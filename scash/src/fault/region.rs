@@ -69,7 +69,8 @@ impl Region {
         let len = pages as usize * PAGE;
         let file = match file {
             None => sealed_file(memory_file()?, len)?,
-            Some(file) if is_empty(&file) => sealed_file(file, len)?,
+            // Whoever made it a region's may have been killed before it was sealed.
+            Some(file) if !is_sealed(&file)? => sealed_file(file, len)?,
             Some(file) => file_of_region(file, len)?,
         };
         let app = View::map(&file, len, app_base)?;
@@ -280,20 +281,20 @@ fn not_opened(error: io::Error) -> EngineError {
 
 /// Checks that a file is that of a region of `len` bytes.
 fn file_of_region(file: OwnedFd, len: usize) -> Result<OwnedFd, EngineError> {
-    let refused = |errno: Errno| not_adopted(errno.into());
-    let size = fstat(&file).map_err(refused)?.st_size;
-    let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(refused)?;
-    if usize::try_from(size) != Ok(len) || seals & sealed().bits() != sealed().bits() {
+    let size = fstat(&file).map_err(|errno| not_adopted(errno.into()))?.st_size;
+    if usize::try_from(size) != Ok(len) || !is_sealed(&file)? {
         return Err(not_adopted(io::ErrorKind::InvalidData.into()));
     }
     Ok(out_of_the_way(file))
 }
 
-fn is_empty(file: &OwnedFd) -> bool {
-    fstat(file).is_ok_and(|file| file.st_size == 0)
+/// Whether nobody can change a file's size.
+fn is_sealed(file: &OwnedFd) -> Result<bool, EngineError> {
+    let seals = fcntl(file, FcntlArg::F_GET_SEALS).map_err(|errno| not_adopted(errno.into()))?;
+    Ok(seals & sealed().bits() == sealed().bits())
 }
 
-/// Makes an empty file in memory `len` bytes long, without frames, so that nobody can change its size.
+/// Makes a file in memory, which has no frames, `len` bytes long, so that nobody can change its size.
 fn sealed_file(file: OwnedFd, len: usize) -> Result<OwnedFd, EngineError> {
     check_file_limit(len)?;
     let size = i64::try_from(len).map_err(|_| too_large(len, io::ErrorKind::FileTooLarge.into()))?;
@@ -447,6 +448,9 @@ mod tests {
         let seen = unsafe { second.runtime_page(1).read() };
         assert_eq!(seen, 5);
         drop(second);
+        let half_made = memory_file().unwrap();
+        ftruncate(&half_made, 2 * PAGE as i64).unwrap();
+        Region::create_in(half_made, at, 2).unwrap();
         let error = Region::create_in(given(), at, 3).unwrap_err().to_string();
         assert!(error.contains("as its region"), "{error}");
     }

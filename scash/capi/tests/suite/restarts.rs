@@ -72,6 +72,21 @@ fn a_c_program_comes_back_with_the_archive() {
 }
 
 #[test]
+fn objects_that_are_newer_than_the_checkpoint_are_not_known_any_more() {
+    let program = Program::compile("newer", Link::Shared);
+    let deaths = ["kill rank 0 at barrier 4", "kill rank 1 at barrier 4 in incarnation 1"];
+    for job in Job::all().into_iter().filter(|job| job.ranks > 1) {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = [directory.path().to_str().unwrap()];
+        let ended = program.run_with(job, &replicas("every=1000", &deaths), &[], &arguments);
+        ended.succeeded();
+        let lines: Vec<String> = (0..job.ranks).map(|rank| format!("rank {rank} ends")).collect();
+        assert_eq!(ended.sorted(), lines, "{ended}");
+        assert_eq!(came_back(&ended), deaths.len(), "{ended}");
+    }
+}
+
+#[test]
 fn objects_that_single_ranks_make_come_back() {
     let program = Program::compile("own", Link::Shared);
     let deaths = [

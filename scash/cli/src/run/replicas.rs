@@ -227,7 +227,12 @@ impl Raw {
         let host_failures = match (hosts, &place) {
             (Some(_), _) => schedule.take_host_failures(|_| true),
             (None, StoreLocation::New(_)) => schedule.take_host_failures(is_of_launcher),
-            (None, _) => Vec::new(),
+            (None, StoreLocation::Resumed(_)) => {
+                // It has happened.
+                schedule.take_host_failures(is_of_launcher);
+                Vec::new()
+            }
+            (None, StoreLocation::Memory) => Vec::new(),
         };
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), schedule.env(ranks)?);
         let has_spares = spares > 0;

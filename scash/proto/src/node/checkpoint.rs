@@ -50,7 +50,7 @@
 //! have one, since first touches are told in the first meeting. So the words in which claims are kept can be
 //! zero again: nobody asks whose a page is that has a home, and of a page that has none no claim was kept.
 //! Marks of operated pages are of an epoch that is over. Copies, and so copysets, tracking, twins,
-//! predictions, subscriptions and evictions are gone with the frames; each home page that was used is
+//! predictions, subscriptions and evictions are gone with the process; each home page that was used is
 //! writable, and nobody tracks it. The heap, the objects and who holds which, the numbers of epochs and
 //! meetings (all ranks are at the same), wishes for homes at the next barrier, and what is counted, stay.
 //!
@@ -61,10 +61,11 @@
 //!    is served, no fetch, claim or operation is under way, and no object is used. (Messages that wait in the
 //!    transport are tokens of the last meeting, which may be lost.) Afterwards messages may be taken.
 //! 3. It answers `Staged` only when what it has saved is where it is to be, with a mark.
-//! 4. A rank that comes back has new frames, twins, views, claim words, marks and connections. Frames of
-//!    pages that it keeps hold what was saved; **all other frames hold zeros**, or are not there: a page that
-//!    nobody has touched is read from there. Then it calls [`Node::reborn`] and carries out what that
-//!    orders, and answers `Staged`, as if it had just saved its image.
+//! 4. A rank that comes back has new twins, views, claim words, marks and connections, and new frames or
+//!    those of its former process. Frames of pages that it keeps hold what was saved; **all other frames hold
+//!    zeros**, or are not there ([`Node::refills`]): a page that nobody has touched is read from there. Then
+//!    it calls [`Node::reborn`] and carries out what that orders, and answers `Staged`, as if it had just
+//!    saved its image.
 //! 5. Either all ranks come back to the same checkpoint, or none.
 
 use super::atomics::Operated;
@@ -211,7 +212,7 @@ impl Node {
 
     /// Whether this rank sees to it, as ranks come back, that a frame that is still there holds what it held
     /// at the checkpoint: what was saved, or zeros if nothing was. Of ranks that share frames, exactly one
-    /// does for each page.
+    /// does for each page that could be allocated.
     pub fn refills(&self, page: u32) -> bool {
         let is_nobodys = || self.cfg.rank == Rank(0) && self.heap.find(page).is_none();
         !self.shares_frames() || self.keeps(page) || is_nobodys()

@@ -251,12 +251,15 @@ fn number(var: &dyn Fn(&str) -> Option<OsString>, name: &str) -> Result<u64> {
     number.ok_or_else(|| Error::Join(format!("{name}={}: a number is expected", text.display())))
 }
 
-/// A descriptor that the launcher has given. To be called once for each.
+/// A descriptor that the launcher has given. To be called once for each. Programs that the rank starts do not
+/// get it.
 fn descriptor(var: &dyn Fn(&str) -> Option<OsString>, name: &str) -> Result<OwnedFd> {
     let number = RawFd::try_from(number(var, name)?).map_err(|e| Error::Join(format!("{name}: {e}")))?;
     // SAFETY: the launcher has given it to this process, and nobody else knows it; if not, calls with it
     // fail.
-    Ok(out_of_the_way(unsafe { OwnedFd::from_raw_fd(number) }))
+    let file = out_of_the_way(unsafe { OwnedFd::from_raw_fd(number) });
+    let _ = fcntl(&file, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    Ok(file)
 }
 
 /// The file that the launcher has given for this rank's frames, if it has.

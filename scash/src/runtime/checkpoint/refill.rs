@@ -39,12 +39,14 @@ impl Runtime {
     fn forget_newer(&self, node: &Node, saved: &[Entry]) -> Result<()> {
         let region = &self.context.region;
         let (words, mine) = (self.heap.layout().words_of(0).start, self.heap.layout().words_of(self.rank));
-        let is_anothers = |page| node.shares_frames() && page >= words && !mine.contains(&page);
+        // The protocol knows nothing of the words behind the heap.
+        let is_of_words = |page| node.shares_frames() && page >= words;
+        let refills = |page| if is_of_words(page) { mine.contains(&page) } else { node.refills(page) };
         let mut saved = saved.iter().filter_map(|entry| entry.key.shared_page()).peekable();
         let mut stale = 0..0;
         for page in files::with_contents(region.fd(), 0..region.pages()) {
             while saved.next_if(|it| *it < page).is_some() {}
-            if saved.peek() == Some(&page) || is_anothers(page) || !node.refills(page) {
+            if saved.peek() == Some(&page) || !refills(page) {
                 continue;
             }
             if page != stale.end {

@@ -1,5 +1,5 @@
 //! A runtime for the process that has come back: what lies in private memory is as it was; connections,
-//! shared memory, descriptors are made anew, and put into the place of those of the process that is gone.
+//! mappings, descriptors are made anew, and put into the place of those of the process that is gone.
 //! These are never dropped: they would close and unmap what is not theirs any more. Memory of their own is
 //! given back, lest ranks that come back often grow.
 

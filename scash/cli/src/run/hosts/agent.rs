@@ -399,6 +399,7 @@ impl Agent {
             if let Report::Exited(_, exit) = report
                 && self.oom_kills.may_explain(exit.shell_status(), OomKills::until_now)
             {
+                self.forget_frames();
                 self.send(&Up::OutOfMemory)?;
             }
             if let Report::Exited(rank, _) = report {

@@ -32,9 +32,11 @@ impl Job<'_> {
         self.survival.as_ref().is_some_and(|survival| survival.kept.has_ended())
     }
 
-    /// No rank runs any more. If all went well, none is ever to be started again.
-    pub(super) fn note_end(&self) {
-        if let Some(survival) = self.survival.as_ref().filter(|_| self.supervisor.verdict() == 0) {
+    /// No rank runs any more, and none will. If all went well, none is ever to be started again.
+    pub(super) fn note_end(&mut self) {
+        let Some(survival) = &mut self.survival else { return };
+        survival.kept.forget_frames();
+        if self.supervisor.verdict() == 0 {
             survival.kept.note_end();
         }
     }
@@ -93,6 +95,9 @@ impl Job<'_> {
         let Some(survival) = &mut self.survival else { return };
         let is_starved = !survival.recovery.is_ending()
             && self.oom_kills.may_explain(exit.shell_status(), OomKills::until_now);
+        if is_starved {
+            survival.kept.forget_frames();
+        }
         let hint = if is_starved { oom::HINT } else { "" };
         let loss = Loss { rank, exit, host: None, hint, with_host: None };
         let step = survival.recovery.exited(loss, may_go_on, Instant::now());

@@ -1,6 +1,6 @@
-//! Files that have the frames of ranks, and outlive their processes. A rank that comes back on this host finds
-//! its shared pages where they were: the system neither takes their memory back nor gives it anew, which is
-//! most of what a restart with much shared memory would take.
+//! Files that have the frames of ranks, and outlive their processes. A rank that comes back on this host
+//! finds its shared pages where they were: the system neither takes their memory back nor gives it anew,
+//! which is most of what a restart with much shared memory would take.
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use scash_comm::descriptors::out_of_the_way;

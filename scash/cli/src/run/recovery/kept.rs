@@ -174,6 +174,12 @@ impl Kept {
         (self.here, self.holdings) = (here, holdings);
     }
 
+    /// Memory is short, or is not needed for long: frames go with the processes that have them, and ranks that
+    /// come back get new ones.
+    pub(in crate::run) fn forget_frames(&mut self) {
+        self.frames = FrameFiles::default();
+    }
+
     /// For one rank, whose store is one of these of all, and whose output is in that directory.
     pub(super) fn of_rank(
         rank: u32,

@@ -79,6 +79,8 @@ impl Agent {
             return;
         };
         survival.forget_launcher();
+        // It may take long until ranks run again.
+        survival.kept.forget_frames();
         orphan.must_tell = false;
         if let Some(launcher) = self.launcher.take() {
             // It may be that of the process's standard input, which stays open.

@@ -41,6 +41,13 @@ impl Agent {
         started
     }
 
+    /// Memory is short: frames go with the processes that have them.
+    pub(super) fn forget_frames(&mut self) {
+        if let Some(survival) = self.work.as_mut().and_then(|work| work.survival.as_mut()) {
+            survival.kept.forget_frames();
+        }
+    }
+
     /// Starts to send what ranks will have printed that is not taken back, and to hear what they tell.
     pub(super) fn hear_survivors(&self, work: &RunningRanks) -> Result<Printing, Refusal> {
         if let Some(Survival { kept, .. }) = &work.survival {
