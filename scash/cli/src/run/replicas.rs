@@ -224,16 +224,7 @@ impl Raw {
             return misused("--standby: with --linger off no host keeps anything for another launcher");
         }
         let mut schedule = self.schedule;
-        let host_failures = match (hosts, &place) {
-            (Some(_), _) => schedule.take_host_failures(|_| true),
-            (None, StoreLocation::New(_)) => schedule.take_host_failures(is_of_launcher),
-            (None, StoreLocation::Resumed(_)) => {
-                // It has happened.
-                schedule.take_host_failures(is_of_launcher);
-                Vec::new()
-            }
-            (None, StoreLocation::Memory) => Vec::new(),
-        };
+        let host_failures = schedule.take_host_failures(hosts.is_some(), &place);
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), schedule.env(ranks)?);
         let has_spares = spares > 0;
         Ok(Some(Replicas {
@@ -256,16 +247,20 @@ fn is_of_launcher(injection: &HostInjection) -> bool {
 }
 
 impl Schedule {
-    /// Takes what is to fail besides ranks, of what is such.
-    fn take_host_failures(&mut self, is_such: fn(&HostInjection) -> bool) -> Vec<HostInjection> {
-        let mut of_hosts = Vec::new();
+    /// Takes what is to fail besides ranks, where it can. With a job that is resumed no launcher fails: that
+    /// has happened.
+    fn take_host_failures(&mut self, on_hosts: bool, place: &StoreLocation) -> Vec<HostInjection> {
+        let can_fail = |injection: &HostInjection| {
+            on_hosts || *place != StoreLocation::Memory && is_of_launcher(injection)
+        };
+        let mut failures = Vec::new();
         for injection in std::mem::take(&mut self.inject) {
             match injection {
-                AnyInjection::Host(injection) if is_such(&injection) => of_hosts.push(injection),
-                of_ranks => self.inject.push(of_ranks),
+                AnyInjection::Host(injection) if can_fail(&injection) => failures.push(injection),
+                other => self.inject.push(other),
             }
         }
-        of_hosts
+        if matches!(place, StoreLocation::Resumed(_)) { Vec::new() } else { failures }
     }
 
     /// The environment variables that tell ranks of it, the same in each incarnation of a job of so many.

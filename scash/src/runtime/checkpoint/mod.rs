@@ -177,6 +177,14 @@ impl Checkpoints {
         self.commit.take(input).map_err(|e| Error::Broken(e.to_string()))
     }
 
+    /// This rank is saved: so many pages were copied, and it consists of so many.
+    fn saved(&mut self, copied: u64, kept: u64) -> SaveOutcome {
+        self.counts.copied += copied;
+        self.counts.kept = kept;
+        self.in_vain = 0;
+        SaveOutcome::InStore
+    }
+
     /// This rank cannot be saved. Says so once, unless it may be otherwise the next time: then when that has
     /// been so for long.
     fn leave_out(&mut self, rank: u32, why: &Refusal) -> SaveOutcome {
@@ -440,12 +448,7 @@ impl Runtime {
         });
         checkpoints.counts.fence += checkpoints.watch.lap();
         match saved {
-            Ok(()) => {
-                checkpoints.counts.copied += copied;
-                checkpoints.counts.kept = kept;
-                checkpoints.in_vain = 0;
-                Ok(SaveOutcome::InStore)
-            }
+            Ok(()) => Ok(checkpoints.saved(copied, kept)),
             Err(why) => Ok(checkpoints.leave_out(self.rank, &why)),
         }
     }
