@@ -10,9 +10,10 @@ use scash_ft::{Base, Epoch};
 
 const AT: usize = 0x0700_0000_0000;
 
-/// Writes so many pages of the region into the next epoch.
-fn stage(rank: &mut RankStore, pages: &[[u8; PAGE]]) -> Result<(), Unsaved> {
+/// Writes so many pages of the region into the next epoch. `begun` is called when that is begun.
+fn stage(rank: &mut RankStore, pages: &[[u8; PAGE]], begun: impl FnOnce()) -> Result<(), Unsaved> {
     let mut staged = rank.stage();
+    begun();
     for (number, page) in (0..).zip(pages) {
         // SAFETY: it is a page, and outlives the stage.
         unsafe { staged.page(Key::shared(number), page.as_ptr()) }?;
@@ -35,7 +36,7 @@ fn an_epoch_of_which_the_disk_has_taken_a_part_is_not_saved() {
     // SAFETY: nothing else of this process is there.
     let rank = unsafe { RankStore::map(file, std::ptr::without_provenance_mut(AT), Base::default()) };
     let mut rank = rank.unwrap();
-    stage(&mut rank, &[[1; PAGE]]).unwrap();
+    stage(&mut rank, &[[1; PAGE]], || {}).unwrap();
     commit(&mut rank);
     let saved = rank.saved().unwrap();
     let first_slot = saved.bytes(saved.entries[0]).addr() - AT;
@@ -45,8 +46,9 @@ fn an_epoch_of_which_the_disk_has_taken_a_part_is_not_saved() {
     unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }.unwrap();
     let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
     let with_limit = |rank: &mut RankStore, bytes: usize| {
-        setrlimit(Resource::RLIMIT_FSIZE, (first_slot + bytes) as u64, hard).unwrap();
-        let done = stage(rank, &[[2; PAGE]; 4]);
+        // A limit that is there before is minded.
+        let limits = || setrlimit(Resource::RLIMIT_FSIZE, (first_slot + bytes) as u64, hard).unwrap();
+        let done = stage(rank, &[[2; PAGE]; 4], limits);
         setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
         done.unwrap_err().to_string()
     };
@@ -56,7 +58,7 @@ fn an_epoch_of_which_the_disk_has_taken_a_part_is_not_saved() {
         assert!(!rank.has_written());
         store.verify(Epoch(1)).unwrap();
     }
-    stage(&mut rank, &[[2; PAGE]; 4]).unwrap();
+    stage(&mut rank, &[[2; PAGE]; 4], || {}).unwrap();
     commit(&mut rank);
     store.verify(Epoch(2)).unwrap();
 }

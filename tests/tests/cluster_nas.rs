@@ -3,8 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, Job, run_until_injected};
+use scash_tests::cluster::{
+    Ended, Hosts, Job, children, launcher, newest_epoch, rank_of, replicas, run_beside, run_until_injected,
+    signal_rank, wait_for,
+};
+use std::time::Duration;
 
 const KERNELS: [&str; 5] = ["is", "ep", "cg", "mg", "ft"];
 
@@ -95,6 +101,29 @@ fn kernels_whose_ranks_die_have_the_published_results() {
             has_survived(kernel, &job.run(&built("nas"), &["--kernel", kernel, "--json"]), 2);
         }
     }
+}
+
+/// The launcher is stopped when a rank dies: the others miss it in a collective operation, and wait.
+#[test]
+fn ranks_that_miss_another_in_a_collective_operation_wait_to_be_started_again() {
+    let job = replicas(
+        Job::plain(3).option("--provider", "tcp"),
+        1,
+        &["delay rank 0 by 100s at checkpoint 2 after done"],
+    );
+    let ended = run_beside(job.command(&built("nas"), &["--kernel", "ep", "--json"]), |front| {
+        let launcher = wait_for("launcher", || launcher(front));
+        wait_for("second epoch", || (newest_epoch(front, 0) >= 2).then_some(()));
+        std::thread::sleep(Duration::from_millis(500));
+        kill(Pid::from_raw(launcher), Signal::SIGSTOP).unwrap();
+        signal_rank(front, 0, libc::SIGKILL);
+        std::thread::sleep(Duration::from_secs(1));
+        let lives = |rank: &u32| children(launcher).into_iter().any(|pid| rank_of(pid) == Some(*rank));
+        let alive: Vec<u32> = (0..3).filter(lives).collect();
+        kill(Pid::from_raw(launcher), Signal::SIGCONT).unwrap();
+        assert_eq!(alive, [1, 2], "a rank has told its program that another one is gone");
+    });
+    has_survived("ep", &ended, 1);
 }
 
 #[test]

@@ -437,6 +437,22 @@ fn a_file_that_is_not_what_it_was_is_named_where_a_rank_comes_back() {
 }
 
 #[test]
+fn a_file_that_may_be_overwritten_is_named_once_and_the_job_comes_back() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let job = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 9"]);
+    let ended = job.run(phoenix, &["overwritten file"]);
+    assert_eq!(ended.status, 0, "{ended}");
+    let said = |rank: u32| {
+        let begins = format!("scash: rank {rank}: descriptor ");
+        let ends = "is open for writing before the end of its file: if a rank dies, what was overwritten \
+                    there since the checkpoint is not taken back";
+        ended.err.lines().filter(|line| line.starts_with(&begins) && line.ends_with(ends)).count()
+    };
+    assert_eq!((said(0), said(1)), (1, 1), "{ended}");
+    ended.said(&["all 2 ranks go on from barrier 8"]);
+}
+
+#[test]
 fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     for (what, words) in [

@@ -148,7 +148,9 @@ impl Communicator {
         // borrowed until it is over, and its elements are plain numbers, of any bits.
         let begun = unsafe { self.begun(collective, input.as_ptr().cast(), output.as_mut_ptr().cast()) };
         let (engine, number) = begun?;
-        self.shared.until_from(engine, Goal::Operation(number), |engine| engine.outcome(number)).map(drop)
+        let outcome =
+            self.shared.until_from(engine, Goal::Operation(number), |engine| engine.outcome(number));
+        self.shared.told(outcome).map(drop)
     }
 }
 

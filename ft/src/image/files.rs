@@ -82,6 +82,17 @@ impl Files {
         Ok(Files { directory, numbers, open })
     }
 
+    /// A file that is open for writing and stands before its end, if there is one: what is written there takes
+    /// the place of bytes that no image has.
+    pub(super) fn overwritten(&self) -> Option<(u64, &Path)> {
+        let is_overwritten = |open: &OpenFile| {
+            let appends = open.flags & word(OFlag::O_APPEND.bits().into()) != 0;
+            open.cut != 0 && !appends && open.position < open.len
+        };
+        let known = self.open.iter().find(|known| is_overwritten(&known.open))?;
+        Some((known.open.number, &known.path))
+    }
+
     /// Writes them down as they are now, when all threads are stopped. Allocates nothing. If this thread was
     /// the only one all the time, `is_alone`, they are as they were.
     pub(super) fn write(

@@ -45,6 +45,7 @@ use identity::Identity;
 use std::ffi::c_void;
 use std::fmt;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use thread::Quiet;
@@ -133,6 +134,14 @@ pub struct PreparedImage {
     /// Whether it was just now looked for files of code that the identity has not.
     is_learnt: bool,
     files: Files,
+}
+
+impl PreparedImage {
+    /// A file of which bytes may be overwritten that will not be taken back when the process comes back, if
+    /// there is one: descriptor and name.
+    pub fn overwritten(&self) -> Option<(u64, &Path)> {
+        self.files.overwritten()
+    }
 }
 
 /// Looks at what a process has that images cannot carry, and notes the rest. Until the value is dropped, this

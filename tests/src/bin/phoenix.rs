@@ -7,7 +7,7 @@
 use scash::{Dsm, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -93,6 +93,12 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             file.write_all(b"what is behind a checkpoint").unwrap();
             Box::new(file)
+        }
+        "overwritten file" => {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(b"what may be overwritten").unwrap();
+            file.as_file().seek(std::io::SeekFrom::Start(5)).unwrap();
+            Box::new(file.into_parts())
         }
         "removed file" => {
             let file = tempfile::NamedTempFile::new().unwrap();

@@ -82,6 +82,8 @@ pub(crate) struct Checkpoints {
     /// Whether it was said why no image can be taken, and how often there was none in a row.
     has_said_why: bool,
     in_vain: u32,
+    /// Whether it was said what cannot be taken back.
+    has_warned: bool,
     counts: CheckpointStats,
 }
 
@@ -151,6 +153,7 @@ impl Checkpoints {
             watch: CheckpointTimer::start(),
             has_said_why: false,
             in_vain: 0,
+            has_warned: false,
             counts: CheckpointStats::default(),
         }))
     }
@@ -183,6 +186,18 @@ impl Checkpoints {
         self.counts.kept = kept;
         self.in_vain = 0;
         SaveOutcome::InStore
+    }
+
+    /// Says once of what is saved that not all of it can be taken back.
+    fn warn(&mut self, rank: u32, prepared: &PreparedImage) {
+        let Some((number, path)) = prepared.overwritten() else { return };
+        if !std::mem::replace(&mut self.has_warned, true) {
+            let path = path.display();
+            say(format!(
+                "scash: rank {rank}: descriptor {number} ({path}) is open for writing before the end of its file: \
+                 if a rank dies, what was overwritten there since the checkpoint is not taken back\n"
+            ));
+        }
     }
 
     /// This rank cannot be saved. Says so once, unless it may be otherwise the next time: then when that has
@@ -387,6 +402,7 @@ impl Runtime {
         if self.knows_of_a_loss() {
             return Ok(SaveOutcome::Nothing);
         }
+        checkpoints.warn(self.rank, &prepared);
         let known = checkpoints.store.outputs();
         let descriptors = OwnDescriptors::of(checkpoints, &self.context);
         let mut staged = checkpoints.store.stage();
