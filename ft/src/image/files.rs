@@ -82,8 +82,8 @@ impl Files {
         Ok(Files { directory, numbers, open })
     }
 
-    /// A file that is open for writing and stands before its end, if there is one: what is written there takes
-    /// the place of bytes that no image has.
+    /// A file that is open for writing and stands before its end, if there is one: what is written there
+    /// takes the place of bytes that no image has.
     pub(super) fn overwritten(&self) -> Option<(u64, &Path)> {
         let is_overwritten = |open: &OpenFile| {
             let appends = open.flags & word(OFlag::O_APPEND.bits().into()) != 0;
