@@ -174,8 +174,8 @@ impl Kept {
         (self.here, self.holdings) = (here, holdings);
     }
 
-    /// Memory is short, or is not needed for long: frames go with the processes that have them, and ranks
-    /// that come back get new ones.
+    /// Memory may be short, or it may take long until ranks run again: frames go with the processes that have
+    /// them, and ranks that come back get new ones.
     pub(in crate::run) fn forget_frames(&mut self) {
         self.frames = FrameFiles::default();
     }
