@@ -25,6 +25,7 @@ mod files;
 mod identity;
 mod kernel;
 mod maps;
+mod owners;
 mod populated;
 mod restore;
 mod save;

@@ -49,7 +49,7 @@ pub(super) enum SaveError {
     Shared(usize),
     /// A private mapping begins there whose file is gone: what was not written of it is in no image.
     Removed(usize),
-    /// A thread has a mutex that knows by the thread's number to whom it belongs.
+    /// A thread is about to write its number, which will be another one, into a mutex.
     RobustMutex,
     /// Other threads have opened or closed files since these were looked at.
     FilesChange,
@@ -171,7 +171,7 @@ impl<'a, 'b> Save<'a, 'b> {
         let threads = std::iter::once(self.thread).chain(self.others.each().map(|(thread, _)| thread));
         for thread in threads {
             // SAFETY: the thread is this one or stopped, so its list stays as it is.
-            if unsafe { thread.has_robust_mutex() } {
+            if unsafe { thread.is_at_robust_mutex() } {
                 return Err(SaveError::RobustMutex);
             }
             writer.record(&thread)?;
@@ -297,7 +297,8 @@ pub(super) fn told(result: Result<Duration, SaveError>) -> Result<Duration, Refu
         Refusal::new(match trouble {
             SaveError::RobustMutex => {
                 return Refusal::passing(
-                    "a thread of it has a robust mutex, which would not know it when it comes back".to_owned(),
+                    "a thread of it waits for a robust mutex, and would take it for one that it is not when it comes back"
+                        .to_owned(),
                 );
             }
             SaveError::FilesChange | SaveError::NewCode => {

@@ -3,17 +3,20 @@
 //!
 //! A thread may be stopped while it has a lock of the C library, that of the allocator, say. In the process
 //! that took the image nothing is allocated before all go on; in one that comes back all go on at once, each
-//! from where it was, and the lock is given back as ever. Only in the dynamic linker no thread is stopped:
-//! locks there know their thread by the system's number, which is another one in the process that comes back.
+//! from where it was, and the lock is given back as ever. Where locks know their thread by the system's
+//! number, which is another one in the process that comes back, they get the new one (`owners`); so no thread
+//! is stopped that has its number in a register, to compare it with a lock's or to write it there. Nor is one
+//! in the dynamic linker, which may have mapped a part of a library.
 //!
 //! Threads of the runtime have names that begin with `scash/`, take no signals, and are not in images.
 
 use super::Refusal;
 use super::area;
-use super::kernel::{self, SyscallFailure};
+use super::kernel::{self, SyscallFailure, futex};
 use super::maps;
 use super::tasks::{TaskStatus, each_thread, is_of_the_runtime, own_number};
 use super::thread::Thread;
+use crate::store::PAGE;
 use std::ops::Range;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -147,14 +150,6 @@ fn release() {
     let turn = turn_word();
     turn.fetch_add(1, Ordering::Release);
     futex(turn, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX.cast_unsigned(), None);
-}
-
-/// Sleeps at a word, or wakes those that do.
-fn futex(word: &AtomicU32, what: i32, value: u32, limit: Option<&libc::timespec>) {
-    let limit = limit.map_or(0, |limit| (&raw const *limit).expose_provenance());
-    let at = word.as_ptr().expose_provenance();
-    // SAFETY: the word is borrowed for the call, and so is the limit.
-    let _ = unsafe { kernel::raw(libc::SYS_futex, [at, kernel::bits(what), value as usize, limit, 0, 0]) };
 }
 
 /// Stops all other threads of the program.
@@ -336,11 +331,14 @@ extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void)
     }
     // SAFETY: the kernel gave the frame for the duration of this handler.
     let machine = unsafe { &(*frame.cast::<libc::ucontext_t>()).uc_mcontext };
-    let at = machine.gregs[libc::REG_RIP as usize] as usize;
+    let registers = &machine.gregs;
+    let at = registers[libc::REG_RIP as usize] as usize;
+    let has_number = registers[..GENERAL].contains(&i64::from(me)) && !is_at_system_call(at);
+    // SAFETY: the ranges change only while nobody is asked, or stops.
+    let is_in_linker = unsafe { &(*table()).ranges }.iter().any(|range| range.contains(&at));
     let known = Thread::in_handler(frame.expose_provenance() as u64);
     match known {
-        // SAFETY: the ranges change only while nobody is asked, or stops.
-        Ok(thread) if !unsafe { &(*table()).ranges }.iter().any(|range| range.contains(&at)) => {
+        Ok(thread) if !has_number && !is_in_linker => {
             // SAFETY: this thread's entry: the stopping one reads it when its state says so.
             unsafe { (*entry(i)).thread = thread };
             state.store(asked & !STATE | STOPPED, Ordering::Release);
@@ -354,6 +352,23 @@ extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void)
         }
         futex(turn_word(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, turn, None);
     }
+}
+
+/// So many registers of a frame are general ones, and come first.
+const GENERAL: usize = 16;
+
+/// Whether a thread that goes on at this address makes a system call there, or has made one just now. It does
+/// neither with its number and a lock of the C library, but with robust mutexes, which are looked at.
+fn is_at_system_call(at: usize) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    // The bytes around it may lie in another page, which cannot be read.
+    if !(2..PAGE - 1).contains(&(at % PAGE)) {
+        return false;
+    }
+    [at - SYSCALL.len(), at].iter().any(|&at| {
+        // SAFETY: a thread executes this page.
+        unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(at).read() == SYSCALL }
+    })
 }
 
 #[cfg(test)]

@@ -280,6 +280,34 @@ fn threads_compute_in_the_modes_that_they_have_set() {
     assert_eq!((came_back(&ended), ended.err.lines().count()), (3, 3), "{ended}");
 }
 
+/// Locks know their owner by a number that is another one in each process.
+#[test]
+fn threads_have_the_locks_that_they_had() {
+    let deaths = [
+        "kill rank 1 at barrier 4",
+        "kill rank 0 at checkpoint 3 after stop in incarnation 1",
+        "kill all ranks at checkpoint 2 after mark in incarnation 2",
+    ];
+    for link in [Link::Shared, Link::Static] {
+        let program = Program::compile_with("owners", &["-pthread"], link);
+        let ended = program.run_with(Job::of(2), &replicas("every=1", &deaths), &[], &[]);
+        ended.succeeded();
+        assert_eq!(ended.sorted(), ["rank 0 ends", "rank 1 ends"], "{ended}");
+        assert_eq!((came_back(&ended), ended.err.lines().count()), (3, 3), "{ended}");
+    }
+}
+
+#[test]
+fn a_rank_with_a_thread_that_waits_for_a_robust_mutex_runs_on_without_checkpoints() {
+    let program = Program::compile_with("owners", &["-pthread"], Link::Shared);
+    let ended =
+        program.run_with(Job::of(2), &replicas("every=1", &["kill rank 1 at barrier 4"]), &[], &["waits"]);
+    ended.succeeded();
+    assert_eq!(ended.sorted(), ["rank 0 ends", "rank 1 ends"], "{ended}");
+    assert_eq!(came_back(&ended), 0, "{ended}");
+    ended.said(&["from the beginning"]);
+}
+
 #[test]
 fn a_library_that_was_loaded_late_comes_back_and_one_that_was_built_anew_is_refused() {
     let program = Program::compile("carried", Link::Shared);
