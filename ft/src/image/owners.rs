@@ -28,7 +28,8 @@ const INHERITS: u32 = 32;
 const PROTECTS: u32 = 64;
 /// All bits of a mutex's kind: those above, that processes share it, and whether it may be elided.
 const KINDS: u32 = TYPE | ROBUST | INHERITS | PROTECTS | 128 | 256 | 512;
-/// Bits of a state that has the owner's number, besides the number: that others wait, that the owner has died.
+/// Bits of a state that has the owner's number, besides the number: that others wait, that the owner has
+/// died.
 const FLAGS: u32 = 3 << 30;
 /// Bits of a state below the ceiling, if the mutex has one.
 const BELOW_CEILING: u32 = (1 << 19) - 1;

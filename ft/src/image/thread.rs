@@ -95,8 +95,8 @@ impl Thread {
         self.context = [context.stack, u64::from(context.mxcsr) | u64::from(context.fcw) << 32];
     }
 
-    /// Whether it is about to take a robust mutex, or to give one back, and maybe has its number in a register
-    /// for that: the C library notes it for the kernel.
+    /// Whether it is about to take a robust mutex, or to give one back, and maybe has its number in a
+    /// register for that: the C library notes it for the kernel.
     ///
     /// # Safety
     /// The thread's list of robust mutexes is where the kernel was told, and nobody changes it.
