@@ -62,10 +62,13 @@ pub(crate) struct HostObjects {
     counts: Counts,
 }
 
-/// What is counted of this rank's calls.
+/// What is counted of this rank's calls. A lock that is asked for is counted once, when it is known whether it
+/// is free: no sum of these ever becomes smaller.
 #[derive(Default)]
 struct Counts {
-    locks: AtomicU64,
+    /// Locks that were free.
+    free: AtomicU64,
+    /// Locks that were not, and not waited for.
     refused: AtomicU64,
     /// Locks that were not free.
     waited: AtomicU64,
@@ -77,11 +80,11 @@ struct Counts {
 impl Counts {
     fn go_on_as(&self, old: &Counts) {
         let all = |counts: &Counts| {
-            let Counts { locks, refused, waited, handed, requests, signals } = counts;
-            [locks, refused, waited, handed, requests, signals].map(|counter| counter.load(Relaxed))
+            let Counts { free, refused, waited, handed, requests, signals } = counts;
+            [free, refused, waited, handed, requests, signals].map(|counter| counter.load(Relaxed))
         };
-        let [locks, refused, waited, handed, requests, signals] = all(old);
-        self.locks.store(locks, Relaxed);
+        let [free, refused, waited, handed, requests, signals] = all(old);
+        self.free.store(free, Relaxed);
         self.refused.store(refused, Relaxed);
         self.waited.store(waited, Relaxed);
         self.handed.store(handed, Relaxed);
@@ -201,9 +204,15 @@ impl HostObjects {
                 return Err(taken_twice(number, kind, "read"));
             }
         }
-        count(if kind == ObjectKind::Lock { &self.counts.locks } else { &self.counts.requests });
+        let is_lock = kind == ObjectKind::Lock;
+        if !is_lock {
+            count(&self.counts.requests);
+        }
         // A reader needs a slot in any case.
         if request != Request::Read && guarded.grants(me, request) {
+            if is_lock {
+                count(&self.counts.free);
+            }
             return Ok(CallStart::Granted);
         }
         if ask == Ask::TryLock {
@@ -556,8 +565,8 @@ impl Objects for HostObjects {
 
     fn add_counts(&self, counters: &mut Counters) {
         let counts = &self.counts;
-        let [locks, refused, waited, handed, requests, signals] = [
-            &counts.locks,
+        let [free, refused, waited, handed, requests, signals] = [
+            &counts.free,
             &counts.refused,
             &counts.waited,
             &counts.handed,
@@ -565,9 +574,9 @@ impl Objects for HostObjects {
             &counts.signals,
         ]
         .map(|counter| counter.load(Relaxed));
-        counters.locks += locks;
+        counters.locks += free + refused + waited;
         counters.refused_locks += refused;
-        counters.cached_locks += locks.saturating_sub(refused + waited);
+        counters.cached_locks += free;
         counters.handed_locks += handed;
         counters.requests += requests;
         counters.signals += signals;
