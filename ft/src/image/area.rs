@@ -16,10 +16,6 @@ pub const STORE_AT: usize = AREA + (1 << 30);
 pub(super) const STACK: Range<usize> = 0..1 << 20;
 pub(super) const MAPS: Range<usize> = 1 << 20..5 << 20;
 pub(super) const RUNS: Range<usize> = 5 << 20..6 << 20;
-/// Locks that are found in an image.
-pub(super) const LOCKS: Range<usize> = 6 << 20..7 << 20;
-/// The numbers of threads that have come back.
-pub(super) const NUMBERS: Range<usize> = 7 << 20..8 << 20;
 pub(super) const STEPS: Range<usize> = 8 << 20..40 << 20;
 pub(super) const BYTES: Range<usize> = 40 << 20..48 << 20;
 pub(super) const THREADS: Range<usize> = 48 << 20..49 << 20;

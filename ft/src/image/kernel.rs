@@ -3,7 +3,6 @@
 
 use std::arch::asm;
 use std::fmt;
-use std::sync::atomic::AtomicU32;
 
 /// Protection of memory that is being filled.
 pub(super) const READ_WRITE: usize = 3;
@@ -67,12 +66,4 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
              options(nostack, preserves_flags));
     }
-}
-
-/// Sleeps at a word, or wakes those that do.
-pub(super) fn futex(word: &AtomicU32, what: i32, value: u32, limit: Option<&libc::timespec>) {
-    let limit = limit.map_or(0, |limit| (&raw const *limit).expose_provenance());
-    let at = word.as_ptr().expose_provenance();
-    // SAFETY: the word is borrowed for the call, and so is the limit.
-    let _ = unsafe { raw(libc::SYS_futex, [at, bits(what), value as usize, limit, 0, 0]) };
 }

@@ -4,6 +4,7 @@ use super::context::SavedContext;
 use super::description::{NoRoom, VERSION, Writer};
 use super::kernel::{self, SyscallFailure};
 use super::maps::{self, Mapping};
+use super::owners::Owners;
 use super::populated::PageMap;
 use super::thread::{SIGNALS, Thread};
 use super::threads::{Stopped, stop_others};
@@ -30,6 +31,7 @@ pub(super) struct Save<'a, 'b> {
     steps: &'a mut dyn FnMut(Step) -> bool,
     thread: Thread,
     others: Stopped,
+    owners: Owners<'static>,
     context: SavedContext,
     /// Whether the process has so many mappings that no more are watched: it would get even more.
     is_crowded: bool,
@@ -49,8 +51,10 @@ pub(super) enum SaveError {
     Shared(usize),
     /// A private mapping begins there whose file is gone: what was not written of it is in no image.
     Removed(usize),
-    /// A thread is about to write its number, which will be another one, into a mutex.
+    /// A thread has a robust mutex.
     RobustMutex,
+    /// A thread has a lock there that knows its owner by the thread's number.
+    OwnedLock(usize),
     /// Other threads have opened or closed files since these were looked at.
     FilesChange,
     /// Code is mapped of a file that its identity does not have.
@@ -96,6 +100,7 @@ impl<'a, 'b> Save<'a, 'b> {
             steps,
             thread,
             others,
+            owners: Owners::default(),
             context,
             is_crowded,
             scan,
@@ -133,6 +138,7 @@ impl<'a, 'b> Save<'a, 'b> {
         self.staged.described(writer.len());
         self.comes_to(Step::Described);
         let pages = PageMap::open()?;
+        self.owners = Owners::new(self.others.numbers(), mappings);
         self.save_mappings(&pages, mappings)?;
         self.staged.flush();
         self.scan = pages.looked();
@@ -171,7 +177,7 @@ impl<'a, 'b> Save<'a, 'b> {
         let threads = std::iter::once(self.thread).chain(self.others.each().map(|(thread, _)| thread));
         for thread in threads {
             // SAFETY: the thread is this one or stopped, so its list stays as it is.
-            if unsafe { thread.is_at_robust_mutex() } {
+            if unsafe { thread.has_robust_mutex() } {
                 return Err(SaveError::RobustMutex);
             }
             writer.record(&thread)?;
@@ -229,7 +235,7 @@ impl<'a, 'b> Save<'a, 'b> {
         mapping: &Mapping<'_>,
         trusted: bool,
     ) -> Result<bool, SaveError> {
-        let (staged, steps) = (&mut *self.staged, &mut *self.steps);
+        let (staged, steps, owners) = (&mut *self.staged, &mut *self.steps, &self.owners);
         pages.written(mapping.range(), |mut run, was_written| {
             while !run.is_empty() {
                 if trusted && !was_written {
@@ -238,9 +244,8 @@ impl<'a, 'b> Save<'a, 'b> {
                         break;
                     }
                 }
-                let bytes = std::ptr::with_exposed_provenance(run.start);
                 // SAFETY: the page is mapped and readable.
-                unsafe { staged.page(Key::private(run.start), bytes) }?;
+                unsafe { save_page(staged, owners, run.start) }?;
                 steps(Step::Page);
                 run.start += PAGE;
             }
@@ -278,16 +283,32 @@ impl<'a, 'b> Save<'a, 'b> {
     }
 
     fn save_range(&mut self, pages: &PageMap, range: Range<usize>) -> Result<(), SaveError> {
-        let (staged, steps) = (&mut *self.staged, &mut *self.steps);
+        let (staged, steps, owners) = (&mut *self.staged, &mut *self.steps, &self.owners);
         pages.runs(range, |run| {
             for page in run.step_by(PAGE) {
-                let bytes = std::ptr::with_exposed_provenance(page);
                 // SAFETY: the page is mapped and readable.
-                unsafe { staged.page(Key::private(page), bytes) }?;
+                unsafe { save_page(staged, owners, page) }?;
                 steps(Step::Page);
             }
             Ok(())
         })
+    }
+}
+
+/// Saves a page of private memory, if no lock that one of the threads has is in it.
+///
+/// # Safety
+/// The page is mapped and readable, and nobody changes it.
+unsafe fn save_page(staged: &mut Staged<'_>, owners: &Owners<'_>, page: usize) -> Result<(), SaveError> {
+    let copied = staged.copied();
+    // SAFETY: as the caller promises.
+    unsafe { staged.page(Key::private(page), std::ptr::with_exposed_provenance(page)) }?;
+    // A page that is as it was in the newest epoch has no lock now, since it had none then.
+    let is_new = staged.copied() > copied;
+    // SAFETY: as the caller promises.
+    match is_new.then(|| unsafe { owners.lock_in(page) }).flatten() {
+        Some(at) => Err(SaveError::OwnedLock(at)),
+        None => Ok(()),
     }
 }
 
@@ -297,9 +318,13 @@ pub(super) fn told(result: Result<Duration, SaveError>) -> Result<Duration, Refu
         Refusal::new(match trouble {
             SaveError::RobustMutex => {
                 return Refusal::passing(
-                    "a thread of it waits for a robust mutex, and would take it for one that it is not when it comes back"
-                        .to_owned(),
+                    "a thread of it has a robust mutex, which would not know it when it comes back".to_owned(),
                 );
+            }
+            SaveError::OwnedLock(at) => {
+                return Refusal::passing(format!(
+                    "a thread of it has a lock, at {at:#x}, that knows its owner by a number which is another one when it comes back: a mutex that is recursive, error-checking or with priority inheritance, or a reader-writer lock to write"
+                ));
             }
             SaveError::FilesChange | SaveError::NewCode => {
                 return Refusal::passing(

@@ -3,12 +3,10 @@
 
 use super::area;
 use super::context;
-use super::kernel::{self, futex};
-use super::owners::LockSearch;
+use super::kernel;
 use super::thread::{self, Thread};
 use crate::store::{Entry, PAGE};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Status of a process that cannot go on from its image.
 pub(super) const REFUSED: i32 = 74;
@@ -34,8 +32,6 @@ struct RestorePlan {
     /// Where slot 0 is.
     slots: *const u8,
     threads: Threads,
-    /// 1 when threads may go on.
-    gate: AtomicU32,
 }
 
 /// Threads of the image, one behind the other. Which of them the process begins with.
@@ -108,15 +104,7 @@ impl Planner {
     /// points to lies in memory that the plan leaves as it is. This is the only thread.
     pub(super) unsafe fn carry_out(self, before: usize, copies: &PageCopies, threads: Threads) -> ! {
         let PageCopies { entries, private, slots } = *copies;
-        let plan = RestorePlan {
-            before,
-            all: self.count,
-            entries,
-            private,
-            slots,
-            threads,
-            gate: AtomicU32::new(0),
-        };
+        let plan = RestorePlan { before, all: self.count, entries, private, slots, threads };
         // SAFETY: the plan's place in scratch memory is aligned and free.
         unsafe { self.plan.write(plan) };
         let (stack, len) = area::part(area::STACK);
@@ -139,8 +127,6 @@ extern "C" fn carry_out(plan: *mut c_void) -> ! {
             make(steps.wrapping_add(i));
             i += 1;
         }
-        let threads = (&raw const (*plan).threads).read();
-        let mut locks = LockSearch::new(threads);
         let (mut entry, mut left) = ((*plan).entries, (*plan).private);
         while left > 0 {
             let pages = run(entry, left);
@@ -153,7 +139,6 @@ extern "C" fn carry_out(plan: *mut c_void) -> ! {
                 kernel::raw(libc::SYS_madvise, [to, pages * PAGE, POPULATE_WRITE, 0, 0, 0]);
             }
             kernel::copy(from, std::ptr::with_exposed_provenance_mut(to), pages * PAGE);
-            locks.look(to, pages * PAGE);
             entry = entry.wrapping_add(pages);
             left -= pages;
         }
@@ -161,64 +146,21 @@ extern "C" fn carry_out(plan: *mut c_void) -> ! {
             make(steps.wrapping_add(i));
             i += 1;
         }
-        let numbers = start_all(threads);
-        locks.hand_over(numbers);
-        open(&(*plan).gate);
-        go_on(threads.first.wrapping_add(threads.leader).cast_mut().cast())
-    }
-}
-
-/// Starts all threads but the one that the process begins with, each of which waits until it may go on. The C
-/// library is told the number that each has now; returns these numbers.
-///
-/// # Safety
-/// As for [`carry_out`].
-#[allow(clippy::multiple_unsafe_ops_per_block, reason = "one promise of the caller for all of it")]
-#[inline(always)]
-unsafe fn start_all(Threads { first, count, leader }: Threads) -> *const u32 {
-    let (stacks, _) = area::part(area::STACKS);
-    let (numbers, _) = area::part(area::NUMBERS);
-    let numbers: *mut u32 = numbers.cast();
-    let mut i = 0;
-    // SAFETY: as the caller promises; there is room in scratch memory for as many threads as there may be.
-    unsafe {
-        while i < count {
-            let thread = first.wrapping_add(i);
-            let number = if i == leader {
-                kernel::raw(libc::SYS_gettid, [0; 6])
-            } else {
-                context::start(
-                    stacks.wrapping_add((i + 1) * A_STACK),
-                    wait_and_go_on,
-                    thread.cast_mut().cast(),
-                )
-            };
-            if number < 0 {
-                fail();
+        let Threads { first, count, leader } = (&raw const (*plan).threads).read();
+        let (stacks, _) = area::part(area::STACKS);
+        let mut number = 0;
+        while number < count {
+            if number != leader {
+                let stack = stacks.wrapping_add((number + 1) * A_STACK);
+                let thread = first.wrapping_add(number).cast_mut().cast();
+                if context::start(stack, go_on, thread) < 0 {
+                    fail();
+                }
             }
-            numbers.wrapping_add(i).write(number as u32);
-            thread::set_number(thread, number as u32);
-            i += 1;
+            number += 1;
         }
+        go_on(first.wrapping_add(leader).cast_mut().cast())
     }
-    numbers
-}
-
-/// Lets threads go on that wait for it.
-fn open(gate: &AtomicU32) {
-    gate.store(1, Ordering::Release);
-    futex(gate, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX.cast_unsigned(), None);
-}
-
-/// Makes the calling thread the one that was saved, when it may go on.
-extern "C" fn wait_and_go_on(thread: *mut c_void) -> ! {
-    let plan: *const RestorePlan = area::part(area::STEPS).0.cast_const().cast();
-    // SAFETY: the plan stays in scratch memory, and the word is an atomic one.
-    let gate = unsafe { &(*plan).gate };
-    while gate.load(Ordering::Acquire) == 0 {
-        futex(gate, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, 0, None);
-    }
-    go_on(thread)
 }
 
 /// Fewer pages are left to faults.
@@ -289,7 +231,7 @@ unsafe fn make(step: *const RestoreStep) {
 }
 
 /// Ends the process, of which nobody knows what it is.
-pub(super) fn fail() {
+fn fail() {
     const WHY: &[u8] = b"scash: this process cannot become what was saved: a step of the plan failed\n";
     let write = [2, WHY.as_ptr().expose_provenance(), WHY.len(), 0, 0, 0];
     // SAFETY: the bytes are there.

@@ -3,7 +3,6 @@
 use super::context::SavedContext;
 use super::description::Record;
 use super::kernel::{self, SyscallFailure};
-use super::tasks::own_number;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const ARCH_SET_FS: usize = 0x1002;
@@ -35,8 +34,6 @@ pub(super) struct Thread {
     /// What the kernel has put on its stack for a handler, if it was stopped in one; 0 if it took the image.
     frame: u64,
     name: [u64; 2],
-    /// Its number in the process that was saved.
-    number: u64,
 }
 
 // SAFETY: it consists of 64-bit words.
@@ -59,7 +56,7 @@ impl Thread {
     /// The calling thread, which is in the handler of a signal for which the kernel has put `frame` on its
     /// stack.
     pub(super) fn in_handler(frame: u64) -> Result<Thread, SyscallFailure> {
-        let mut thread = Thread { frame, number: u64::from(own_number()), ..Thread::default() };
+        let mut thread = Thread { frame, ..Thread::default() };
         let name = (&raw mut thread.name).expose_provenance();
         let mut head_len = 0u64;
         let fs = (&raw mut thread.fs).expose_provenance();
@@ -84,26 +81,19 @@ impl Thread {
         Ok(thread)
     }
 
-    /// One of an image of which nothing else matters.
-    #[cfg(test)]
-    pub(super) fn numbered(number: u64) -> Thread {
-        Thread { number, ..Thread::default() }
-    }
-
     pub(super) fn set_context(&mut self, context: &SavedContext) {
         // As `SavedContext` lies in memory.
         self.context = [context.stack, u64::from(context.mxcsr) | u64::from(context.fcw) << 32];
     }
 
-    /// Whether it is about to take a robust mutex, or to give one back, and maybe has its number in a
-    /// register for that: the C library notes it for the kernel.
+    /// Whether it has a robust mutex.
     ///
     /// # Safety
-    /// The thread's list of robust mutexes is where the kernel was told, and nobody changes it.
-    pub(super) unsafe fn is_at_robust_mutex(&self) -> bool {
+    /// The thread's list of them is where the kernel was told, and nobody changes it.
+    pub(super) unsafe fn has_robust_mutex(&self) -> bool {
         let head: *const u64 = std::ptr::with_exposed_provenance(self.robust_list as usize);
-        // SAFETY: as the caller promises: the third word of the head is for that.
-        !head.is_null() && unsafe { head.wrapping_add(2).read() } != 0
+        // SAFETY: as the caller promises. An empty list points to itself.
+        !head.is_null() && unsafe { head.read() } & !1 != self.robust_list
     }
 
     /// Has the calling thread take no signals, and returns which it blocked before.
@@ -136,7 +126,10 @@ impl Thread {
         // in the process that was saved, and each address belongs to the memory that is the same now.
         unsafe {
             let tid_address = (&raw const (*at).tid_address).read() as usize;
-            kernel::raw(libc::SYS_set_tid_address, [tid_address, 0, 0, 0, 0, 0]);
+            let tid = kernel::raw(libc::SYS_set_tid_address, [tid_address, 0, 0, 0, 0, 0]);
+            if cfg!(target_env = "gnu") && tid_address != 0 {
+                std::ptr::with_exposed_provenance_mut::<i32>(tid_address).write(tid as i32);
+            }
             let fs = (&raw const (*at).fs).read() as usize;
             kernel::raw(libc::SYS_arch_prctl, [ARCH_SET_FS, fs, 0, 0, 0, 0]);
             let robust = (&raw const (*at).robust_list).read() as usize;
@@ -173,33 +166,6 @@ impl Quiet {
 impl Drop for Quiet {
     fn drop(&mut self) {
         Thread::set_signals(self.thread.mask);
-    }
-}
-
-/// Which number a thread had in the process that was saved.
-///
-/// # Safety
-/// It is the address of a thread.
-#[inline(always)]
-pub(super) unsafe fn number_of(at: *const Thread) -> u32 {
-    let number: *const u64 = at.cast::<u8>().wrapping_add(std::mem::offset_of!(Thread, number)).cast();
-    // SAFETY: as the caller promises.
-    unsafe { number.read() as u32 }
-}
-
-/// Tells the C library which number a thread has now.
-///
-/// # Safety
-/// It is the address of a thread, whose memory is that of the image, and which has not gone on yet.
-#[allow(clippy::multiple_unsafe_ops_per_block, reason = "one promise of the caller for all of it")]
-#[inline(always)]
-pub(super) unsafe fn set_number(at: *const Thread, number: u32) {
-    // SAFETY: as the caller promises: in glibc the word that becomes zero is that of the number.
-    unsafe {
-        let word = (&raw const (*at).tid_address).read() as usize;
-        if cfg!(target_env = "gnu") && word != 0 {
-            std::ptr::with_exposed_provenance_mut::<u32>(word).write(number);
-        }
     }
 }
 

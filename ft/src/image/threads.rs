@@ -3,17 +3,17 @@
 //!
 //! A thread may be stopped while it has a lock of the C library, that of the allocator, say. In the process
 //! that took the image nothing is allocated before all go on; in one that comes back all go on at once, each
-//! from where it was, and the lock is given back as ever. Where locks know their thread by the system's
-//! number, which is another one in the process that comes back, they get the new one (`owners`); so no thread
-//! is stopped that has its number in a register, to compare it with a lock's or to write it there. Nor is one
-//! in the dynamic linker, which may have mapped a part of a library.
+//! from where it was, and the lock is given back as ever. Some locks know their thread by the system's
+//! number, which is another one in the process that comes back: those that a thread has are looked for
+//! (`owners`), in the dynamic linker no thread is stopped, and in the C library none that has its number in a
+//! register, to compare it with a lock's or to write it there.
 //!
 //! Threads of the runtime have names that begin with `scash/`, take no signals, and are not in images.
 
 use super::Refusal;
 use super::area;
-use super::kernel::{self, SyscallFailure, futex};
-use super::maps;
+use super::kernel::{self, SyscallFailure};
+use super::maps::{self, Mapping};
 use super::tasks::{TaskStatus, each_thread, is_of_the_runtime, own_number};
 use super::thread::Thread;
 use crate::store::PAGE;
@@ -43,7 +43,7 @@ fn word(turn: u32, state: u32) -> u32 {
     turn << STATE.count_ones() | state
 }
 
-/// Most ranges of code in which no thread is stopped.
+/// Most ranges of code in which threads are not stopped everywhere, of each kind.
 const MOST_RANGES: usize = 16;
 
 /// What the thread that stops and those that are stopped tell each other. Lies in scratch memory, in no
@@ -53,7 +53,9 @@ struct Table {
     /// Raised when stopped threads may go on.
     turn: AtomicU32,
     count: AtomicU32,
-    ranges: [Range<usize>; MOST_RANGES],
+    /// Code of the dynamic linker, and of the C library.
+    linker: [Range<usize>; MOST_RANGES],
+    library: [Range<usize>; MOST_RANGES],
     entries: [Entry; MOST],
 }
 
@@ -98,6 +100,18 @@ impl Stopped {
             let has_stopped = entry.state.load(Ordering::Acquire) & STATE == STOPPED;
             has_stopped.then(|| (entry.thread, entry.tid.load(Ordering::Relaxed) == leader))
         })
+    }
+
+    /// The system's numbers of this thread and of the stopped ones: so many.
+    pub(super) fn numbers(&self) -> ([u32; MOST + 1], usize) {
+        let mut numbers = [0; MOST + 1];
+        let count = if self.any { count() } else { 0 };
+        numbers[0] = own_number();
+        for i in 0..count {
+            // SAFETY: an entry of the table; its words are atomic.
+            numbers[i + 1] = unsafe { &(*entry(i)).tid }.load(Ordering::Relaxed);
+        }
+        (numbers, count + 1)
     }
 
     /// How many they are.
@@ -150,6 +164,14 @@ fn release() {
     let turn = turn_word();
     turn.fetch_add(1, Ordering::Release);
     futex(turn, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX.cast_unsigned(), None);
+}
+
+/// Sleeps at a word, or wakes those that do.
+fn futex(word: &AtomicU32, what: i32, value: u32, limit: Option<&libc::timespec>) {
+    let limit = limit.map_or(0, |limit| (&raw const *limit).expose_provenance());
+    let at = word.as_ptr().expose_provenance();
+    // SAFETY: the word is borrowed for the call, and so is the limit.
+    let _ = unsafe { kernel::raw(libc::SYS_futex, [at, kernel::bits(what), value as usize, limit, 0, 0]) };
 }
 
 /// Stops all other threads of the program.
@@ -280,21 +302,27 @@ fn place_of(tid: u32) -> Option<usize> {
     Some(count)
 }
 
-/// Notes where the code of the dynamic linker is.
+/// Notes where the code of the dynamic linker is, and of the C library.
 fn note_ranges() -> Result<(), SyscallFailure> {
-    let mut count = 0;
-    let mut ranges = [const { 0..0 }; MOST_RANGES];
-    for mapping in maps::read()? {
-        let name = mapping.name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let is_linker = [&b"ld-"[..], b"ld.so"].iter().any(|start| name.starts_with(start));
-        if is_linker && mapping.protection & 4 != 0 && count < MOST_RANGES {
-            ranges[count] = mapping.range();
-            count += 1;
-        }
-    }
+    let mappings = maps::read()?;
     // SAFETY: no thread is stopped, so nobody else uses the table.
-    unsafe { (*table()).ranges = ranges };
+    unsafe { (*table()).linker = code_of(mappings, &[b"ld-", b"ld.so"]) };
+    // SAFETY: likewise.
+    unsafe { (*table()).library = code_of(mappings, &[b"libc.so", b"libc-", b"libpthread"]) };
     Ok(())
+}
+
+/// Where the code of files is whose names begin so.
+fn code_of(mappings: &[Mapping<'_>], names: &[&[u8]]) -> [Range<usize>; MOST_RANGES] {
+    let mut ranges = [const { 0..0 }; MOST_RANGES];
+    let is_theirs = |mapping: &&Mapping<'_>| {
+        let name = mapping.name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        mapping.protection & 4 != 0 && names.iter().any(|start| name.starts_with(start))
+    };
+    for (range, mapping) in ranges.iter_mut().zip(mappings.iter().filter(is_theirs)) {
+        *range = mapping.range();
+    }
+    ranges
 }
 
 /// Sees to it that the signal has our handler.
@@ -331,14 +359,17 @@ extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void)
     }
     // SAFETY: the kernel gave the frame for the duration of this handler.
     let machine = unsafe { &(*frame.cast::<libc::ucontext_t>()).uc_mcontext };
-    let registers = &machine.gregs;
-    let at = registers[libc::REG_RIP as usize] as usize;
-    let has_number = registers[..GENERAL].contains(&i64::from(me)) && !is_at_system_call(at);
+    let at = machine.gregs[libc::REG_RIP as usize] as usize;
     // SAFETY: the ranges change only while nobody is asked, or stops.
-    let is_in_linker = unsafe { &(*table()).ranges }.iter().any(|range| range.contains(&at));
+    let is_in_linker = unsafe { &(*table()).linker }.iter().any(|range| range.contains(&at));
+    // SAFETY: likewise.
+    let is_in_library = unsafe { &(*table()).library }.iter().any(|range| range.contains(&at));
+    let has_number = machine.gregs[..GENERAL].contains(&i64::from(me));
+    let may_lock = is_in_library && has_number && !is_at_system_call(at);
+    let may_stop = !is_in_linker && !may_lock;
     let known = Thread::in_handler(frame.expose_provenance() as u64);
     match known {
-        Ok(thread) if !has_number && !is_in_linker => {
+        Ok(thread) if may_stop => {
             // SAFETY: this thread's entry: the stopping one reads it when its state says so.
             unsafe { (*entry(i)).thread = thread };
             state.store(asked & !STATE | STOPPED, Ordering::Release);
@@ -357,18 +388,15 @@ extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void)
 /// So many registers of a frame are general ones, and come first.
 const GENERAL: usize = 16;
 
-/// Whether a thread that goes on at this address makes a system call there, or has made one just now. It does
-/// neither with its number and a lock of the C library, but with robust mutexes, which are looked at.
+/// Whether a thread that goes on at this address, in the C library, makes a system call there, or has made
+/// one just now. Those that lock look at the thread's number afterwards.
 fn is_at_system_call(at: usize) -> bool {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    // The bytes around it may lie in another page, which cannot be read.
-    if !(2..PAGE - 1).contains(&(at % PAGE)) {
-        return false;
-    }
-    [at - SYSCALL.len(), at].iter().any(|&at| {
-        // SAFETY: a thread executes this page.
-        unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(at).read() == SYSCALL }
-    })
+    // Both bytes are in this page, which the thread executes.
+    let is_there = |at: usize, of: usize| at / PAGE == of / PAGE && (at + 1) / PAGE == of / PAGE;
+    // SAFETY: as just found out.
+    let is_one = |at: usize| unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(at).read() } == SYSCALL;
+    [at, at - SYSCALL.len()].into_iter().any(|call| is_there(call, at) && is_one(call))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use crate::random::SplitMix64;
 use std::time::Duration;
 
 /// What may go wrong, and once in how many times at the most. Ranks pass some points much more often than
-/// others: they fetch pages all the time, and recover seldom.
+/// others: they fetch pages all the time, and recover seldom. (They fill frames seldom, too, but then maybe
+/// page by page.)
 const POINTS: [(Point, u32); 22] = [
     (Point::BarrierEnter, 100),
     (Point::BarrierFlush, 100),
@@ -26,7 +27,7 @@ const POINTS: [(Point, u32); 22] = [
     (Point::ImageDescribed, 10),
     (Point::ImagePage, 20_000),
     (Point::RecoveryJoined, 5),
-    (Point::RecoveryFilled, 50),
+    (Point::RecoveryFilled, 5_000),
     (Point::RecoveryCopied, 5),
     (Point::RecoveryResumed, 5),
 ];

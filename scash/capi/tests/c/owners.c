@@ -1,71 +1,71 @@
-/* Locks of the C library that know which thread has them, held across barriers at which ranks die: by the thread that
-   comes to the barriers, by one that sleeps, and wanted by others that wait. Each is its owner's afterwards, and
-   nobody else's. */
+/* A thread has a lock of the C library that knows its owner by the system's number, while barriers are passed: the
+   thread that comes to them, or one that sleeps. A rank from before may be killed meanwhile. Whoever has the lock
+   can give it back, and nobody else. Arguments: the lock, and who has it. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
-#define ROUNDS 12
+/* The lock is held after barriers 4, 5 and 6. */
+#define FIRST 4
+#define LAST 6
+#define ROUNDS 9
 
-/* A recursive and an error-checking mutex, one with priority inheritance and one that is both robust and recursive,
-   and a reader-writer lock. */
-struct locks {
-    pthread_mutex_t again, checks, inherits, robust;
-    pthread_rwlock_t written;
-};
+static pthread_rwlock_t written;
+/* At a place where such a lock lies in two pages. */
+static pthread_mutex_t *mutex;
+static const char *what;
+/* Rounds that the sleeping thread is asked for, and has had. */
+static int asked, had;
 
-/* Those of the thread that comes to barriers, and those of one that sleeps. */
-static struct locks mine;
-static struct locks *of_the_sleeper;
-static int is_over, sleeper_has_its_own;
-/* What those that wait count when they have got it. */
-static int got;
+static int is(const char *name)
+{
+    return strcmp(what, name) == 0;
+}
 
-static void make(pthread_mutex_t *mutex, int type, int protocol, int robust)
+static void make(void)
 {
     pthread_mutexattr_t kind;
+    char *pages = aligned_alloc(4096, 2 * 4096);
 
-    CHECK(pthread_mutexattr_init(&kind) == 0);
-    CHECK(pthread_mutexattr_settype(&kind, type) == 0);
-    CHECK(pthread_mutexattr_setprotocol(&kind, protocol) == 0);
-    CHECK(pthread_mutexattr_setrobust(&kind, robust) == 0);
+    CHECK(pages != NULL);
+    mutex = (pthread_mutex_t *)(pages + 4096 - 16);
+    CHECK(pthread_rwlock_init(&written, NULL) == 0 && pthread_mutexattr_init(&kind) == 0);
+    if (is("recursive"))
+        CHECK(pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE) == 0);
+    if (is("checking"))
+        CHECK(pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK) == 0);
+    if (is("inheriting"))
+        CHECK(pthread_mutexattr_setprotocol(&kind, PTHREAD_PRIO_INHERIT) == 0);
+    if (is("robust"))
+        CHECK(pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST) == 0);
     CHECK(pthread_mutex_init(mutex, &kind) == 0);
 }
 
-static void take(struct locks *locks)
+static void take(void)
 {
-    make(&locks->again, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_STALLED);
-    make(&locks->checks, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_STALLED);
-    make(&locks->inherits, PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT, PTHREAD_MUTEX_STALLED);
-    make(&locks->robust, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_ROBUST);
-    CHECK(pthread_rwlock_init(&locks->written, NULL) == 0);
-    CHECK(pthread_mutex_lock(&locks->again) == 0 && pthread_mutex_lock(&locks->again) == 0);
-    CHECK(pthread_mutex_lock(&locks->checks) == 0);
-    CHECK(pthread_mutex_lock(&locks->inherits) == 0);
-    CHECK(pthread_mutex_lock(&locks->robust) == 0);
-    CHECK(pthread_rwlock_wrlock(&locks->written) == 0);
+    CHECK(is("written") ? pthread_rwlock_wrlock(&written) == 0 : pthread_mutex_lock(mutex) == 0);
+    if (is("recursive"))
+        CHECK(pthread_mutex_lock(mutex) == 0);
 }
 
-/* The calling thread has them. */
-static void check(struct locks *locks)
+/* The calling thread has it. */
+static void check(void)
 {
-    CHECK(pthread_mutex_trylock(&locks->again) == 0 && pthread_mutex_unlock(&locks->again) == 0);
-    CHECK(pthread_mutex_lock(&locks->checks) == EDEADLK);
-    CHECK(pthread_mutex_trylock(&locks->robust) == 0 && pthread_mutex_unlock(&locks->robust) == 0);
-    CHECK(pthread_rwlock_wrlock(&locks->written) == EDEADLK);
-    CHECK(pthread_mutex_trylock(&locks->inherits) == EBUSY);
+    if (is("written"))
+        CHECK(pthread_rwlock_wrlock(&written) == EDEADLK);
+    else if (is("recursive"))
+        CHECK(pthread_mutex_trylock(mutex) == 0 && pthread_mutex_unlock(mutex) == 0);
+    else if (is("checking"))
+        CHECK(pthread_mutex_lock(mutex) == EDEADLK);
 }
 
-static void give_back(struct locks *locks)
+static void give_back(void)
 {
-    CHECK(pthread_mutex_unlock(&locks->again) == 0 && pthread_mutex_unlock(&locks->again) == 0);
-    CHECK(pthread_mutex_unlock(&locks->again) == EPERM);
-    CHECK(pthread_mutex_unlock(&locks->checks) == 0);
-    CHECK(pthread_mutex_unlock(&locks->inherits) == 0);
-    CHECK(pthread_mutex_unlock(&locks->robust) == 0);
-    CHECK(pthread_rwlock_unlock(&locks->written) == 0);
+    CHECK(is("written") ? pthread_rwlock_unlock(&written) == 0 : pthread_mutex_unlock(mutex) == 0);
+    if (is("recursive"))
+        CHECK(pthread_mutex_unlock(mutex) == 0);
 }
 
 static void nap(void)
@@ -75,86 +75,55 @@ static void nap(void)
     nanosleep(&millisecond, NULL);
 }
 
+/* What whoever has the lock does when a barrier is behind him. */
+static void round_of(int round)
+{
+    if (round == FIRST)
+        take();
+    if (round >= FIRST && round <= LAST)
+        check();
+    if (round == LAST)
+        give_back();
+}
+
 static void *sleeper(void *unused)
 {
+    int round;
+
     (void)unused;
-    take(of_the_sleeper);
-    __atomic_store_n(&sleeper_has_its_own, 1, __ATOMIC_SEQ_CST);
-    while (!__atomic_load_n(&is_over, __ATOMIC_SEQ_CST)) {
-        nap();
-        check(of_the_sleeper);
+    for (round = 1; round <= ROUNDS; round++) {
+        while (__atomic_load_n(&asked, __ATOMIC_SEQ_CST) < round)
+            nap();
+        round_of(round);
+        __atomic_store_n(&had, round, __ATOMIC_SEQ_CST);
     }
-    give_back(of_the_sleeper);
-    return NULL;
-}
-
-static void *wants_a_recursive_one(void *unused)
-{
-    (void)unused;
-    CHECK(pthread_mutex_lock(&mine.again) == 0);
-    CHECK(pthread_mutex_lock(&mine.again) == 0);
-    __atomic_fetch_add(&got, 1, __ATOMIC_SEQ_CST);
-    CHECK(pthread_mutex_unlock(&mine.again) == 0 && pthread_mutex_unlock(&mine.again) == 0);
-    return NULL;
-}
-
-static void *wants_one_that_inherits(void *unused)
-{
-    (void)unused;
-    CHECK(pthread_mutex_lock(&of_the_sleeper->inherits) == 0);
-    __atomic_fetch_add(&got, 1, __ATOMIC_SEQ_CST);
-    CHECK(pthread_mutex_unlock(&of_the_sleeper->inherits) == 0);
-    return NULL;
-}
-
-static void *wants_to_read(void *unused)
-{
-    (void)unused;
-    CHECK(pthread_rwlock_rdlock(&mine.written) == 0);
-    __atomic_fetch_add(&got, 1, __ATOMIC_SEQ_CST);
-    CHECK(pthread_rwlock_unlock(&mine.written) == 0);
-    return NULL;
-}
-
-/* One thread waits for a robust mutex that another has: of such a rank no image can be taken. */
-static void *wants_a_robust_one(void *unused)
-{
-    (void)unused;
-    CHECK(pthread_mutex_lock(&mine.robust) == 0);
-    CHECK(pthread_mutex_unlock(&mine.robust) == 0);
     return NULL;
 }
 
 int main(int count, char **arguments)
 {
-    pthread_t threads[5];
-    int started = 0, i;
+    pthread_t thread;
+    int sleeps, round;
 
     CHECK(dsm_init() == 0);
-    /* At a place of the heap where a lock lies in two pages, after the words that are its owner's. */
-    char *pages = aligned_alloc(4096, 3 * 4096);
-    CHECK(pages != NULL);
-    of_the_sleeper = (struct locks *)(pages + 4096 - 16);
-    take(&mine);
-    CHECK(pthread_create(&threads[started++], NULL, sleeper, NULL) == 0);
-    while (!__atomic_load_n(&sleeper_has_its_own, __ATOMIC_SEQ_CST))
-        nap();
-    CHECK(pthread_create(&threads[started++], NULL, wants_a_recursive_one, NULL) == 0);
-    CHECK(pthread_create(&threads[started++], NULL, wants_one_that_inherits, NULL) == 0);
-    CHECK(pthread_create(&threads[started++], NULL, wants_to_read, NULL) == 0);
-    if (count > 1 && strcmp(arguments[1], "waits") == 0)
-        CHECK(pthread_create(&threads[started++], NULL, wants_a_robust_one, NULL) == 0);
-    for (i = 0; i < ROUNDS; i++) {
-        nap();
+    CHECK(count > 2);
+    what = arguments[1];
+    sleeps = strcmp(arguments[2], "sleeper") == 0;
+    make();
+    if (sleeps)
+        CHECK(pthread_create(&thread, NULL, sleeper, NULL) == 0);
+    for (round = 1; round <= ROUNDS; round++) {
         CHECK(dsm_barrier() == 0);
-        check(&mine);
-        CHECK(__atomic_load_n(&got, __ATOMIC_SEQ_CST) == 0);
+        if (!sleeps) {
+            round_of(round);
+            continue;
+        }
+        __atomic_store_n(&asked, round, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&had, __ATOMIC_SEQ_CST) < round)
+            nap();
     }
-    __atomic_store_n(&is_over, 1, __ATOMIC_SEQ_CST);
-    give_back(&mine);
-    for (i = 0; i < started; i++)
-        CHECK(pthread_join(threads[i], NULL) == 0);
-    CHECK(got == 3);
+    if (sleeps)
+        CHECK(pthread_join(thread, NULL) == 0);
     printf("rank %d ends\n", dsm_rank());
     CHECK(dsm_finalize() == 0);
     return 0;

@@ -7,6 +7,7 @@
 //! | `wait_slots` | which slots a rank has left |
 //! | `own` | those that one rank makes, and one destroys |
 //! | `memory` | where they lie |
+//! | `counts` | what is counted |
 //!
 //! A thread takes an object's guard, makes one step, and gives it back. If it has to wait, it has a slot in
 //! the object's queue by then, and whoever comes to its turn opens the slot's gate. Who lets it go on has
@@ -16,6 +17,7 @@
 //! A rank that dies may leave a guard taken, or a slot in a queue. The job is over then, and the others do
 //! not wait for it: they look, each 10 ms, whether all ranks live.
 
+mod counts;
 mod memory;
 mod own;
 mod record;
@@ -24,6 +26,7 @@ mod table;
 mod tests;
 mod wait_slots;
 
+use self::counts::{Counts, count};
 pub(crate) use self::memory::MOST;
 use self::memory::{Memory, RECORDS, place};
 use self::own::{EndStart, MadeHere};
@@ -44,7 +47,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// The objects of a job, as one of its ranks has them.
 pub(crate) struct HostObjects {
@@ -60,41 +63,6 @@ pub(crate) struct HostObjects {
     /// How often objects were destroyed.
     destructions: AtomicU32,
     counts: Counts,
-}
-
-/// What is counted of this rank's calls. A lock that is asked for is counted once, when it is known whether it
-/// is free: no sum of these ever becomes smaller.
-#[derive(Default)]
-struct Counts {
-    /// Locks that were free.
-    free: AtomicU64,
-    /// Locks that were not, and not waited for.
-    refused: AtomicU64,
-    /// Locks that were not free.
-    waited: AtomicU64,
-    handed: AtomicU64,
-    requests: AtomicU64,
-    signals: AtomicU64,
-}
-
-impl Counts {
-    fn go_on_as(&self, old: &Counts) {
-        let all = |counts: &Counts| {
-            let Counts { free, refused, waited, handed, requests, signals } = counts;
-            [free, refused, waited, handed, requests, signals].map(|counter| counter.load(Relaxed))
-        };
-        let [free, refused, waited, handed, requests, signals] = all(old);
-        self.free.store(free, Relaxed);
-        self.refused.store(refused, Relaxed);
-        self.waited.store(waited, Relaxed);
-        self.handed.store(handed, Relaxed);
-        self.requests.store(requests, Relaxed);
-        self.signals.store(signals, Relaxed);
-    }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
 }
 
 impl HostObjects {
@@ -564,22 +532,7 @@ impl Objects for HostObjects {
     }
 
     fn add_counts(&self, counters: &mut Counters) {
-        let counts = &self.counts;
-        let [free, refused, waited, handed, requests, signals] = [
-            &counts.free,
-            &counts.refused,
-            &counts.waited,
-            &counts.handed,
-            &counts.requests,
-            &counts.signals,
-        ]
-        .map(|counter| counter.load(Relaxed));
-        counters.locks += free + refused + waited;
-        counters.refused_locks += refused;
-        counters.cached_locks += free;
-        counters.handed_locks += handed;
-        counters.requests += requests;
-        counters.signals += signals;
+        self.counts.add_to(counters);
     }
 }
 
