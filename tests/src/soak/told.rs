@@ -222,7 +222,7 @@ fn whom(text: &str) -> Option<Whom> {
         return Some(Whom::Launcher);
     }
     let (who, rest) = text.strip_prefix("rank ")?.split_once(" was killed by ")?;
-    let (signal, _) = rest.split_once([';', ' '])?;
+    let (signal, _) = rest.split_once([';', ',', ' '])?;
     let (rank, place) = who.split_once(" on host ").map_or((who, None), |(rank, name)| (rank, Some(name)));
     let place = place.map(|name| host(name).ok_or(())).transpose().ok()?;
     Some(Whom::Rank(rank.parse().ok()?, place, signal.to_owned()))
@@ -255,15 +255,16 @@ mod tests {
         let text = "scash: the job goes on from epoch 6 (incarnation 1)\n\
             scash: rank 1 was killed by SIGKILL; all 2 ranks go on from barrier 20 (epoch 2, incarnation 2) after 0.12 s\n\
             scash: rank 0 was killed by SIGSEGV; it goes on from the beginning (incarnation 5) after 0.3 s and 3 restarts\n\
+            scash: rank 1 was killed by SIGKILL, most likely for want of memory; all 2 ranks go on from barrier 9 (epoch 1, incarnation 6) after 0.1 s\n\
             scash: something else\n";
         let told = told(text, false);
-        assert_eq!((told.restarts, told.incarnation), (4, Some(5)));
+        assert_eq!((told.restarts, told.incarnation), (5, Some(6)));
         let lost = |rank, signal: &str, epoch, restarts| News::GoOn {
             lost: Whom::Rank(rank, None, signal.to_owned()),
             epoch,
             restarts,
         };
-        assert_eq!(told.news, [lost(1, "SIGKILL", 2, 1), lost(0, "SIGSEGV", 0, 3)]);
+        assert_eq!(told.news, [lost(1, "SIGKILL", 2, 1), lost(0, "SIGSEGV", 0, 3), lost(1, "SIGKILL", 1, 1)]);
         assert_eq!(told.others, ["scash: something else"]);
     }
 
