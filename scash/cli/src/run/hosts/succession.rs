@@ -252,8 +252,7 @@ impl Rendezvous {
     pub(super) fn next(&self) -> Option<(UnixStream, u8)> {
         loop {
             let (mut stream, _) = self.listener.accept().ok()?;
-            let who = getsockopt(&stream, sockopt::PeerCredentials);
-            if !who.is_ok_and(|who| [0, geteuid().as_raw()].contains(&who.uid())) {
+            if !is_ours(&stream) {
                 continue;
             }
             let mut what = [0];
@@ -265,9 +264,19 @@ impl Rendezvous {
     }
 }
 
+/// Whether this user, or root, is at the other end. Everybody may take a name that no file system has, also
+/// one in which is the number of another user.
+fn is_ours(stream: &UnixStream) -> bool {
+    let who = getsockopt(stream, sockopt::PeerCredentials);
+    who.is_ok_and(|who| [0, geteuid().as_raw()].contains(&who.uid()))
+}
+
 /// Connects to the agent of a host, if it is there, and says what is wanted.
 pub(super) fn connect(job: &JobName, host: u32, what: u8) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect_addr(&address(job, host)?)?;
+    if !is_ours(&stream) {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "another user has the agent's name"));
+    }
     stream.write_all(&[what])?;
     Ok(stream)
 }
@@ -295,7 +304,11 @@ fn ask(job: &JobName, host: u32) -> io::Result<Found> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut bytes = Vec::new();
     stream.take(MOST).read_to_end(&mut bytes)?;
-    Ok(serde_json::from_slice(&bytes)?)
+    let found: Found = serde_json::from_slice(&bytes)?;
+    if (&found.succession.job, found.host) != (job, host) {
+        return Err(io::Error::new(ErrorKind::InvalidData, "the agent is another one than its name says"));
+    }
+    Ok(found)
 }
 
 fn prefix() -> String {
@@ -320,6 +333,27 @@ mod tests {
         }
         let (one, other) = (JobName::new(), JobName::new());
         assert_ne!(one, other, "though they are of one process");
+    }
+
+    /// What an agent says is carried out: it has the job's command and environment.
+    #[test]
+    fn an_agent_of_another_user_is_not_believed() {
+        if !geteuid().is_root() {
+            return eprintln!("skipped: only root can be another user");
+        }
+        let job = JobName::new();
+        let address = address(&job, 0).unwrap();
+        let stranger = std::thread::spawn(move || {
+            const NOBODY: libc::c_long = 65_534;
+            // SAFETY: the call takes numbers; that of the system changes this thread alone.
+            assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) }, 0);
+            UnixListener::bind_addr(&address).unwrap()
+        });
+        let listener = stranger.join().unwrap();
+        let refused = connect(&job, 0, WHAT).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{refused}");
+        assert!(find(Some(&job.to_string())).unwrap().is_empty());
+        drop(listener);
     }
 
     #[test]
