@@ -13,6 +13,9 @@ pub(super) const REMOVED: &[u8] = b" (deleted)";
 /// The name of what `brk` gives.
 pub(super) const HEAP: &[u8] = b"[heap]";
 
+/// The name of the stack that the system gives to a process.
+pub(super) const STACK: &[u8] = b"[stack]";
+
 /// A mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapping<'a> {

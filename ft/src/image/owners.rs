@@ -122,7 +122,7 @@ impl<'a> Owners<'a> {
             let next = self.mappings.partition_point(|mapping| mapping.start <= at);
             next.checked_sub(1).is_some_and(|i| {
                 let mapping = &self.mappings[i];
-                at < mapping.end && mapping.is_readable() && !mapping.is_apart()
+                at < mapping.end && mapping.is_readable() && !mapping.is_shared && !mapping.is_apart()
             })
         })
     }

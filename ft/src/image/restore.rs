@@ -6,7 +6,7 @@ use super::description::{Reader, VERSION};
 use super::files::{self, Files};
 use super::identity::Identity;
 use super::kernel;
-use super::maps::{self, HEAP, Mapping};
+use super::maps::{self, HEAP, Mapping, STACK};
 use super::save::{ACTION, MOST_SIGNALS, kernel_release};
 use super::steps::{PageCopies, Planner, REFUSED, Threads, TooLong};
 use super::thread::{self, SIGNALS, Thread};
@@ -211,8 +211,6 @@ fn read_mapping<'a>(reader: &mut Reader<'a>) -> Option<Option<Mapping<'a>>> {
     let (device, name) = (reader.bytes()?, reader.bytes()?);
     Some(Some(Mapping { start, end, protection, is_shared, offset, device, inode, name }))
 }
-
-const STACK: &[u8] = b"[stack]";
 
 /// Becomes the process that was saved. `ours` is a descriptor that it does not have.
 fn become_it(pages: &Pages<'_>, ours: RawFd) -> Result<std::convert::Infallible, Refusal> {

@@ -3,7 +3,7 @@
 use super::context::SavedContext;
 use super::description::{NoRoom, VERSION, Writer};
 use super::kernel::{self, SyscallFailure};
-use super::maps::{self, Mapping};
+use super::maps::{self, Mapping, STACK};
 use super::owners::Owners;
 use super::populated::PageMap;
 use super::thread::{SIGNALS, Thread};
@@ -276,10 +276,12 @@ impl<'a, 'b> Save<'a, 'b> {
         saved
     }
 
-    /// What of a mapping must be saved: of this thread's stack, what is above where it stands.
+    /// What of a mapping must be saved: of the stack that the system gave to the process, what is above where
+    /// this thread stands, if it is on that. Any other stack may have something below it.
     fn needed(&self, mapping: &Mapping<'_>) -> Range<usize> {
         let stack = self.context.stack as usize;
-        if mapping.range().contains(&stack) { stack / PAGE * PAGE..mapping.end } else { mapping.range() }
+        let is_stack = mapping.name == STACK && mapping.range().contains(&stack);
+        if is_stack { stack / PAGE * PAGE..mapping.end } else { mapping.range() }
     }
 
     fn save_range(&mut self, pages: &PageMap, range: Range<usize>) -> Result<(), SaveError> {
@@ -323,7 +325,7 @@ pub(super) fn told(result: Result<Duration, SaveError>) -> Result<Duration, Refu
             }
             SaveError::OwnedLock(at) => {
                 return Refusal::passing(format!(
-                    "a thread of it has a lock, at {at:#x}, that knows its owner by a number which is another one when it comes back: a mutex that is recursive, error-checking or with priority inheritance, or a reader-writer lock to write"
+                    "a thread of it has a lock, at {at:#x}, that knows its owner by a number which is another one when it comes back, or what looks like one: a mutex that is recursive, error-checking or with priority inheritance, or a reader-writer lock to write"
                 ));
             }
             SaveError::FilesChange | SaveError::NewCode => {

@@ -363,9 +363,9 @@ extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void)
     // SAFETY: the ranges change only while nobody is asked, or stops.
     let is_in_linker = unsafe { &(*table()).linker }.iter().any(|range| range.contains(&at));
     // SAFETY: likewise.
-    let is_in_library = unsafe { &(*table()).library }.iter().any(|range| range.contains(&at));
-    let has_number = machine.gregs[..GENERAL].contains(&i64::from(me));
-    let may_lock = is_in_library && has_number && !is_at_system_call(at);
+    let library = unsafe { &(*table()).library }.iter().find(|range| range.contains(&at));
+    // SAFETY: the thread executes the library, and was on this stack.
+    let may_lock = library.is_some_and(|library| unsafe { may_look_at(me, &machine.gregs, library) });
     let may_stop = !is_in_linker && !may_lock;
     let known = Thread::in_handler(frame.expose_provenance() as u64);
     match known {
@@ -387,16 +387,41 @@ extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void)
 
 /// So many registers of a frame are general ones, and come first.
 const GENERAL: usize = 16;
+/// How far above the end of its stack a function that locks may have put the thread's number, in bytes.
+const NEAR: usize = 128;
 
-/// Whether a thread that goes on at this address, in the C library, makes a system call there, or has made
-/// one just now. Those that lock look at the thread's number afterwards.
-fn is_at_system_call(at: usize) -> bool {
+/// Whether a thread that was interrupted with these registers, in code of the library, may be about to
+/// compare its number with a lock's, or to write it there: it has that in a register or at the end of its
+/// stack. Not so if it makes a system call, or has made one just now: functions that lock look at the number
+/// afterwards.
+///
+/// # Safety
+/// The code is there, and so is the page in which its stack ends.
+unsafe fn may_look_at(number: u32, registers: &[i64], library: &Range<usize>) -> bool {
+    let [at, stack] = [libc::REG_RIP, libc::REG_RSP].map(|register| registers[register as usize] as usize);
+    // SAFETY: as the caller promises.
+    if unsafe { is_at_system_call(at, library) } {
+        return false;
+    }
+    let end = (stack + NEAR).min(stack.next_multiple_of(PAGE));
+    registers[..GENERAL].contains(&i64::from(number))
+        || (stack.next_multiple_of(4)..end).step_by(4).any(|at| {
+            // SAFETY: as the caller promises.
+            unsafe { std::ptr::with_exposed_provenance::<u32>(at).read() == number }
+        })
+}
+
+/// Whether a thread that goes on at this address makes a system call there, or has made one just now.
+///
+/// # Safety
+/// The code is there.
+unsafe fn is_at_system_call(at: usize, code: &Range<usize>) -> bool {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    // Both bytes are in this page, which the thread executes.
-    let is_there = |at: usize, of: usize| at / PAGE == of / PAGE && (at + 1) / PAGE == of / PAGE;
-    // SAFETY: as just found out.
-    let is_one = |at: usize| unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(at).read() } == SYSCALL;
-    [at, at - SYSCALL.len()].into_iter().any(|call| is_there(call, at) && is_one(call))
+    [at, at - SYSCALL.len()].into_iter().any(|call| {
+        let is_there = code.contains(&call) && code.contains(&(call + 1));
+        // SAFETY: as just found out.
+        is_there && unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(call).read() == SYSCALL }
+    })
 }
 
 #[cfg(test)]
@@ -413,6 +438,36 @@ mod tests {
         unsafe { libc::sigaddset(&raw mut set, signal()) };
         // SAFETY: likewise.
         unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) };
+    }
+
+    #[test]
+    fn a_thread_that_may_be_about_to_look_at_its_number_is_known_by_registers_and_stack() {
+        const NUMBER: u32 = 4711;
+        let code = [0x90_u8, 0x90, 0x0f, 0x05, 0x90, 0x90, 0x90];
+        let begin = code.as_ptr().expose_provenance();
+        let library = begin..begin + code.len();
+        let is_one = |at: usize, register: i64, words: &[u32; 64], from: usize| {
+            let mut registers = [0_i64; 23];
+            registers[libc::REG_R13 as usize] = register;
+            registers[libc::REG_RIP as usize] = (begin + at) as i64;
+            registers[libc::REG_RSP as usize] = words[from..].as_ptr().expose_provenance() as i64;
+            // SAFETY: the code and the words are there.
+            unsafe { may_look_at(NUMBER, &registers, &library) }
+        };
+        #[repr(align(4096))]
+        struct Stack([u32; 64]);
+        let empty = Stack([0; 64]);
+        assert!(is_one(0, i64::from(NUMBER), &empty.0, 0));
+        assert!(!is_one(0, i64::from(NUMBER) | 1 << 32, &empty.0, 0));
+        for (at, is_call) in
+            [(0, false), (1, false), (2, true), (3, false), (4, true), (5, false), (6, false)]
+        {
+            assert_eq!(is_one(at, i64::from(NUMBER), &empty.0, 0), !is_call, "{at}");
+        }
+        let mut full = Stack([0; 64]);
+        full.0[33] = NUMBER;
+        assert!(!is_one(0, 0, &full.0, 0) && !is_one(0, 0, &full.0, 1) && !is_one(0, 0, &full.0, 34));
+        assert!(is_one(0, 0, &full.0, 2) && is_one(0, 0, &full.0, 33));
     }
 
     /// As one does that has lost its processor for as long as the others wait for it. It stopped when all had

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define ROUNDS 12
@@ -330,6 +331,37 @@ static void static_data_and_heap(void)
         free(parts[i]);
 }
 
+/* A coroutine comes to the barriers. Below its stack, in the same mapping, lie other data. */
+static struct {
+    long below[4096];
+    char stack[64 << 10];
+} room;
+
+static void rounds_of_a_coroutine(void)
+{
+    int i, k;
+
+    for (i = 0; i < ROUNDS; i++) {
+        for (k = 0; k < 4096; k++)
+            room.below[k] = k + i;
+        CHECK(dsm_barrier() == 0);
+        for (k = 0; k < 4096; k++)
+            CHECK(room.below[k] == k + i);
+    }
+}
+
+static void a_coroutine(void)
+{
+    static ucontext_t here, there;
+
+    CHECK(getcontext(&there) == 0);
+    there.uc_stack.ss_sp = room.stack;
+    there.uc_stack.ss_size = sizeof room.stack;
+    there.uc_link = &here;
+    makecontext(&there, rounds_of_a_coroutine, 0);
+    CHECK(swapcontext(&here, &there) == 0);
+}
+
 /* Code that is not there yet when the first checkpoints are taken. */
 static void a_late_library(void)
 {
@@ -354,8 +386,7 @@ static const struct {
     {"two", two_for_one_file},        {"high", high_and_many},        {"deaf", deaf_for_a_time},
     {"named", named_like_the_library}, {"heap", protected_heap},      {"system", files_of_the_system},
     {"pending", pending_signals},     {"limit", a_limit_of_files},    {"late", a_late_library},
-    {"static", static_data_and_heap},
-    {"patched", a_patched_file},
+    {"static", static_data_and_heap}, {"patched", a_patched_file},    {"coroutine", a_coroutine},
 };
 
 int main(int argc, char **argv)

@@ -452,10 +452,11 @@ impl Runtime {
             Err(why) => Err(why),
         };
         let (copied, kept) = (staged.copied(), staged.pages());
-        let written = staged.written().map_err(|why| Refusal::new(why.to_string()));
+        // What was found of an image that there is not may be gone: threads run again.
+        let written = saved.and_then(|()| staged.written().map_err(|why| Refusal::new(why.to_string())));
         checkpoints.counts.image += image_time;
         checkpoints.counts.shared += checkpoints.watch.lap();
-        let saved = saved.and(written).and_then(|written| {
+        let saved = written.and_then(|written| {
             if checkpoints.store.is_durable() {
                 image::sync_files(&own)?;
             }
