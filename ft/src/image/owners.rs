@@ -67,7 +67,7 @@ impl<'a> Owners<'a> {
         (page..page + PAGE).step_by(WORD).find_map(|at| {
             // SAFETY: it is a word of the page.
             let word = unsafe { read(at) };
-            if !self.is_near(low(word)) && !self.is_near(low(word) & !FLAGS) {
+            if !self.is_near(low(word) & !FLAGS) {
                 return None;
             }
             // SAFETY: as the caller promises.

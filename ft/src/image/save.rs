@@ -325,7 +325,9 @@ pub(super) fn told(result: Result<Duration, SaveError>) -> Result<Duration, Refu
             }
             SaveError::OwnedLock(at) => {
                 return Refusal::passing(format!(
-                    "a thread of it has a lock, at {at:#x}, that knows its owner by a number which is another one when it comes back, or what looks like one: a mutex that is recursive, error-checking or with priority inheritance, or a reader-writer lock to write"
+                    "a thread of it has a lock, at {at:#x}, that knows its owner by a number which is another one when \
+                     it comes back, or what looks like one: a mutex that is recursive, error-checking or with priority \
+                     inheritance, or a reader-writer lock to write"
                 ));
             }
             SaveError::FilesChange | SaveError::NewCode => {

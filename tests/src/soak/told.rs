@@ -255,7 +255,8 @@ mod tests {
         let text = "scash: the job goes on from epoch 6 (incarnation 1)\n\
             scash: rank 1 was killed by SIGKILL; all 2 ranks go on from barrier 20 (epoch 2, incarnation 2) after 0.12 s\n\
             scash: rank 0 was killed by SIGSEGV; it goes on from the beginning (incarnation 5) after 0.3 s and 3 restarts\n\
-            scash: rank 1 was killed by SIGKILL, most likely for want of memory; all 2 ranks go on from barrier 9 (epoch 1, incarnation 6) after 0.1 s\n\
+            scash: rank 1 was killed by SIGKILL, most likely for want of memory; \
+            all 2 ranks go on from barrier 9 (epoch 1, incarnation 6) after 0.1 s\n\
             scash: something else\n";
         let told = told(text, false);
         assert_eq!((told.restarts, told.incarnation), (5, Some(6)));
