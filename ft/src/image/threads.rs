@@ -211,7 +211,7 @@ fn reluctance(deaf: Option<&[u8]>) -> Refusal {
             signal()
         )),
         None => Refusal::passing(
-            "a thread of the program did not stop in 100 ms: is it in the dynamic linker all the time?"
+            "a thread of the program did not stop in 100 ms: is it loading libraries, or at locks, all the time?"
                 .to_owned(),
         ),
     }
