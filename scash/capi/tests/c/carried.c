@@ -331,11 +331,11 @@ static void static_data_and_heap(void)
         free(parts[i]);
 }
 
-/* A coroutine comes to the barriers. Below its stack, in the same mapping, lie other data. */
+/* A coroutine comes to the barriers. Below its stack, in the same small mapping, lie other data. */
 static struct {
     long below[4096];
     char stack[64 << 10];
-} room;
+} *room;
 
 static void rounds_of_a_coroutine(void)
 {
@@ -343,10 +343,10 @@ static void rounds_of_a_coroutine(void)
 
     for (i = 0; i < ROUNDS; i++) {
         for (k = 0; k < 4096; k++)
-            room.below[k] = k + i;
+            room->below[k] = k + i;
         CHECK(dsm_barrier() == 0);
         for (k = 0; k < 4096; k++)
-            CHECK(room.below[k] == k + i);
+            CHECK(room->below[k] == k + i);
     }
 }
 
@@ -354,9 +354,15 @@ static void a_coroutine(void)
 {
     static ucontext_t here, there;
 
+    /* Between pages that nobody may touch: it is a mapping of its own. */
+    size_t size = (sizeof *room + 4095) / 4096 * 4096;
+    char *all = mmap(NULL, size + 2 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(all != MAP_FAILED && mprotect(all + 4096, size, PROT_READ | PROT_WRITE) == 0);
+    room = (void *)(all + 4096);
     CHECK(getcontext(&there) == 0);
-    there.uc_stack.ss_sp = room.stack;
-    there.uc_stack.ss_size = sizeof room.stack;
+    there.uc_stack.ss_sp = room->stack;
+    there.uc_stack.ss_size = sizeof room->stack;
     there.uc_link = &here;
     makecontext(&there, rounds_of_a_coroutine, 0);
     CHECK(swapcontext(&here, &there) == 0);
