@@ -4,9 +4,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use nix::sys::signal::Signal;
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, HostsJob, run};
+use scash_tests::cluster::{Ended, FarShell, Hosts, HostsJob, MARK, new_mark, run, run_beside};
+use scash_tests::cluster::{wait_for_status_on, wait_until_all_are_gone};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const THREE: &str = "10.77.0.1,10.77.0.2:2,10.77.0.3";
@@ -127,4 +130,70 @@ fn without_heartbeats_a_host_that_is_cut_off_is_missed_by_its_ranks_or_after_a_w
         hosts.plug_in(2);
     });
     assert!(!ended.err.contains("it has not answered"), "{ended}");
+}
+
+/// It is not the other one that is left out, which has fewer ranks, though ranks say of both that they cannot
+/// be reached, before the launcher misses the one that is down.
+#[test]
+fn without_heartbeats_a_host_that_is_down_is_lost_and_not_the_one_that_misses_it() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job("10.77.0.2,10.77.0.3:2")).options("--heartbeat off --no-rejoin");
+    let ended = run_through(&hosts, &job, |front| {
+        hosts.cut(3);
+        hosts.signal(3, Signal::SIGSTOP);
+        wait_for(&job, front, "host 10.77.0.3 is lost");
+        wait_for(&job, front, "host 10.77.0.2 is there; ranks 0, 1, 2");
+    });
+    ended.said(&[
+        "host 10.77.0.3: its agent has said nothing for 20 s",
+        "rank 1 comes back on host 10.77.0.2",
+    ]);
+}
+
+/// The command that starts the program `until` by that remote shell, for a launcher that is on a host where
+/// no rank is.
+fn far_job(hosts: &Hosts, shell: &FarShell, options: &str) -> Command {
+    let job = replicas(hosts.job_by("10.77.0.2,10.77.0.3", shell.path())).options(options);
+    let there = job.until(Path::new(env!("CARGO_BIN_EXE_until")));
+    let mut command = hosts.job("").on(HERE, there.get_program());
+    command.args(there.get_args());
+    command
+}
+
+#[test]
+fn a_launcher_that_reaches_no_host_for_a_while_leaves_the_job_to_the_next_one() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let shell = FarShell::new(&hosts);
+    let (mut job, mark) = (String::new(), new_mark());
+    let ended = run_beside(far_job(&hosts, &shell, ""), |front| {
+        wait_for_status_on(&hosts, HERE, "copies of each checkpoint: 1, whole\n");
+        hosts.cut(1);
+        job = front.to_string();
+    });
+    ended.failed(125, &["it has not answered for ", &format!("`scash resume {job}")]);
+    hosts.plug_in(1);
+    hosts.let_end();
+    let mut command = Command::new(built("scash"));
+    command.args(["resume", &job, "--host", "10.77.0.3"]).env(MARK, mark);
+    command.env("SCASH_RSH", hosts.file("rsh"));
+    run(command).is_right();
+    wait_until_all_are_gone(&hosts);
+}
+
+#[test]
+fn a_host_is_not_taken_in_before_its_former_agent_has_ended() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let shell = FarShell::new(&hosts);
+    let ended = hosts.run_through(far_job(&hosts, &shell, ""), |_| {
+        wait_for_status_on(&hosts, HERE, "copies of each checkpoint: 1, whole\n");
+        hosts.signal(3, Signal::SIGSTOP);
+        hosts.cut(3);
+        wait_for_status_on(&hosts, HERE, "host 10.77.0.3 is lost");
+        hosts.plug_in(3);
+        wait_for_status_on(&hosts, HERE, "an agent of this job is here that does not end");
+        hosts.signal(3, Signal::SIGCONT);
+        wait_for_status_on(&hosts, HERE, "host 10.77.0.3 is there");
+    });
+    ended.said(&["host 10.77.0.3 is back"]);
+    wait_until_all_are_gone(&hosts);
 }

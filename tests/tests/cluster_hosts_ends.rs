@@ -5,10 +5,10 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, Hosts, HostsJob, kill_launcher, new_mark, run, wait_until_all_are_gone};
-use scash_tests::cluster::{LIMIT, MARK, wait_for_status};
+use scash_tests::cluster::{LIMIT, MARK, wait_for_status, wait_for_status_on};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{PipeReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ const LINES: u64 = 15_000;
 /// A job of whose output nobody has read anything. Its ranks have all ended, unless it was only started.
 struct Unread {
     launcher: Child,
+    out: PipeReader,
     mark: String,
 }
 
@@ -33,14 +34,31 @@ impl Unread {
     }
 
     fn start_job(hosts: &Hosts, job: HostsJob, words: &[&str]) -> Unread {
+        Unread::start_with(hosts, job, words, None, false)
+    }
+
+    /// `on`: the host of the launcher. `is_one_pipe`: for what it prints and what it says.
+    fn start_with(
+        hosts: &Hosts,
+        job: HostsJob,
+        words: &[&str],
+        on: Option<&str>,
+        is_one_pipe: bool,
+    ) -> Unread {
         let (lines, directory) = (LINES.to_string(), hosts.file(""));
         let arguments = [&[&lines, directory.to_str().unwrap()], words].concat();
         let job = job.options("--replicas 1 --checkpoint every=2");
-        let mut command = job.command(Path::new(env!("CARGO_BIN_EXE_chatty")), &arguments);
+        let chatty = Path::new(env!("CARGO_BIN_EXE_chatty"));
+        let mut command = match on {
+            None => job.command(chatty, &arguments),
+            Some(host) => job.command_on(host, chatty, &arguments),
+        };
         let mark = new_mark();
-        command.env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::piped());
-        command.stderr(File::create(hosts.file("err")).unwrap());
-        Unread { launcher: command.spawn().unwrap(), mark }
+        let (out, pipe) = std::io::pipe().unwrap();
+        let err = File::create(hosts.file("err")).unwrap();
+        let err = if is_one_pipe { pipe.try_clone().unwrap().into() } else { Stdio::from(err) };
+        command.env(MARK, &mark).stdin(Stdio::null()).stdout(pipe).stderr(err);
+        Unread { launcher: command.spawn().unwrap(), out, mark }
     }
 
     /// Which ends with this status, on two hosts.
@@ -49,18 +67,21 @@ impl Unread {
     }
 
     fn ended(hosts: &Hosts, names: &str, status: i32) -> Unread {
-        let unread = Unread::start(hosts, names, &[&status.to_string()]);
+        Unread::start(hosts, names, &[&status.to_string()]).wait_for_its_ranks(hosts)
+    }
+
+    fn wait_for_its_ranks(self, hosts: &Hosts) -> Unread {
         let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
         wait_until("ranks have printed all", || printed() && !any_rank(hosts));
         // Agents are told that all have ended.
         std::thread::sleep(Duration::from_millis(500));
-        unread
+        self
     }
 
     /// Reads what there is, to the job's end.
     fn ends(mut self, hosts: &Hosts) -> Ended {
         let mut out = String::new();
-        self.launcher.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.out.read_to_string(&mut out).unwrap();
         let status = self.launcher.wait().unwrap().code().unwrap_or(-1);
         wait_until_all_are_gone(hosts);
         Ended { what: "scash run".to_owned(), status, out, err: said(hosts) }
@@ -68,11 +89,10 @@ impl Unread {
 
     /// Loses the launcher. Returns what it had printed, and the command that goes on with the job.
     fn lose(mut self, hosts: &Hosts) -> (String, Command) {
-        let mut stdout = self.launcher.stdout.take().unwrap();
         let job = self.launcher.id().to_string();
         kill_launcher(&mut self.launcher);
         let mut out = Vec::new();
-        stdout.read_to_end(&mut out).unwrap();
+        self.out.read_to_end(&mut out).unwrap();
         let mut command = Command::new(built("scash"));
         command.args(["resume", &job, "--host", TWO_NAMES]);
         command.env(MARK, &self.mark).env("SCASH_RSH", hosts.file("rsh"));
@@ -170,7 +190,7 @@ fn ranks_that_are_to_print_again_do_so_on_the_host_that_is_left_and_on_their_own
     let mut unread = Unread::new(&hosts, 0);
     // Some has been read when the host is lost, and all ranks come to their end again before more is.
     let mut first = vec![0; 700_000];
-    unread.launcher.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    unread.out.read_exact(&mut first).unwrap();
     for rank in 0..RANKS {
         std::fs::remove_file(hosts.file(&format!("printed-{rank}"))).unwrap();
     }
@@ -210,6 +230,24 @@ fn a_launcher_and_a_host_are_lost_when_all_ranks_have_ended() {
     is_nothing_missing(&before, &ended.out);
 }
 
+/// The other one may go on with it.
+#[test]
+fn a_launcher_that_has_lost_most_hosts_does_not_have_ranks_print_again() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = hosts.job("10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare").options("--no-rejoin");
+    let job = job.options("--standby 10.77.0.3");
+    let unread = Unread::start_with(&hosts, job, &["0"], Some("10.77.0.1"), false);
+    let unread = unread.wait_for_its_ranks(&hosts);
+    hosts.cut(3);
+    wait_for_status_on(&hosts, "10.77.0.1", "host 10.77.0.3 is lost");
+    hosts.cut(2);
+    let left = || said(&hosts).contains("1 of 3 hosts are left, and with --standby");
+    wait_until("the launcher leaves the job", left);
+    let ended = unread.ends(&hosts);
+    assert_eq!(ended.status, 125, "{}", ended.err);
+    assert!(!ended.err.contains("go on from"), "{}", ended.err);
+}
+
 #[test]
 fn what_ranks_of_a_lost_host_have_printed_before_a_checkpoint_is_printed_where_they_come_back() {
     let Some(hosts) = Hosts::new(2) else { return };
@@ -228,9 +266,30 @@ fn what_ranks_bring_along_is_printed_when_the_launcher_knows_where_they_are() {
     assert!(said(&hosts).contains("comes back on host 10.77.0.3"), "{}", said(&hosts));
 }
 
+/// What the launcher has to say comes through the pipe that is full. It goes on with the job all the same.
+#[test]
+fn a_host_is_lost_while_nobody_reads_what_ranks_print_and_the_launcher_says() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = hosts.job(TWO).options("--no-rejoin");
+    let unread = Unread::start_with(&hosts, job, &["0", "early"], None, true);
+    let front = i32::try_from(unread.launcher.id()).unwrap();
+    let unread = lose_host_2(&hosts, unread);
+    wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1, 2, 3");
+    hosts.let_end();
+    let ended = unread.ends(&hosts);
+    let (said, printed): (Vec<&str>, Vec<&str>) =
+        ended.out.lines().partition(|line| line.starts_with("scash: "));
+    assert_eq!(ended.status, 0, "{said:?}");
+    is_all_there(&printed.join("\n"));
+    assert!(said.iter().any(|line| line.contains("rank 2 comes back on host 10.77.0.1")), "{said:?}");
+}
+
 /// Ranks have printed all before a checkpoint, of which its reader has read nothing, when a host is lost.
 fn lose_host_2_while_nobody_reads(hosts: &Hosts, job: HostsJob) -> Unread {
-    let unread = Unread::start_job(hosts, job, &["0", "early"]);
+    lose_host_2(hosts, Unread::start_job(hosts, job, &["0", "early"]))
+}
+
+fn lose_host_2(hosts: &Hosts, unread: Unread) -> Unread {
     let printed = || (0..RANKS).all(|rank| hosts.file(&format!("printed-{rank}")).exists());
     wait_until("ranks have printed all", printed);
     let front = i32::try_from(unread.launcher.id()).unwrap();

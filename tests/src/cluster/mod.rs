@@ -13,6 +13,7 @@
 pub mod built;
 mod damage;
 mod ended;
+mod far;
 mod hosts;
 mod interrupt;
 mod job;
@@ -26,6 +27,7 @@ use std::path::Path;
 
 pub use damage::damage;
 pub use ended::Ended;
+pub use far::FarShell;
 pub use hosts::{Hosts, HostsJob, run_until_injected};
 pub use interrupt::{heed_interrupts, is_interrupted};
 pub use job::children;

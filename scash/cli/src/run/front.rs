@@ -2,7 +2,7 @@
 //! and waits for it.
 
 use super::exits::reap;
-use super::{Refusal, signals, status, sweep};
+use super::{Refusal, output, signals, status, sweep};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::prctl;
@@ -107,6 +107,7 @@ pub(super) fn run(end: Option<String>, launch: impl FnOnce(Orders) -> u8) -> Res
         ForkResult::Child => {
             drop((signals, write));
             let status = outlive(front).map_or(status::LAUNCHER, |()| launch(Orders { pipe: read.into() }));
+            output::finish_saying();
             std::process::exit(status.into())
         }
         ForkResult::Parent { child } => {

@@ -222,8 +222,12 @@ impl<'a> Job<'a> {
             Some(since) => since,
             None => self.over(),
         };
+        let is_out = self.printing.is_none() && output::all_is_said();
+        if self.supervisor.is_hurried() {
+            output::hurry();
+        }
         // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
-        self.printing.is_some() && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
+        !is_out && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
     }
 
     /// The last rank has ended.
@@ -296,7 +300,8 @@ impl<'a> Job<'a> {
         let last_lines =
             self.over_since.filter(|_| self.supervisor.is_hurried()).map(|since| since + LAST_LINES);
         let doubts = self.survival.as_ref().and_then(|survival| survival.recovery.deadline());
-        let due = [self.supervisor.deadline(), last_lines, doubts].into_iter().flatten().min();
+        let unsaid = self.over_since.map(|_| Instant::now() + output::LOOK_AGAIN);
+        let due = [self.supervisor.deadline(), last_lines, unsaid, doubts].into_iter().flatten().min();
         let due = due.map(|at| at.saturating_duration_since(Instant::now()));
         match [due, self.host.timeout()].into_iter().flatten().min() {
             // The kernel counts milliseconds; a fraction more is not too early.

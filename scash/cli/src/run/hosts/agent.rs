@@ -29,6 +29,7 @@ use orphan::Orphan;
 use running_ranks::RunningRanks;
 use scash_join::boot::Report;
 use std::fs::File;
+use std::io::ErrorKind::{AddrInUse, Interrupted, WouldBlock};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -43,6 +44,9 @@ const PRINTED: u64 = LAUNCHER + 4;
 const COMMITTED: u64 = LAUNCHER + 5;
 const SAID: u64 = LAUNCHER + 6;
 const FOUND: u64 = LAUNCHER + 7;
+const ROOM: u64 = LAUNCHER + 8;
+
+const NO_PIPE: &str = "watching a descriptor (scash agent is run by scash run, through pipes)";
 
 /// Serves the launcher at the other end of stdin and stdout; returns the exit status.
 pub(super) fn serve_launcher() -> u8 {
@@ -61,10 +65,11 @@ pub(super) fn serve_launcher() -> u8 {
 
 fn serve(orders: Orders) -> u8 {
     let done = Agent::new(orders).and_then(|mut agent| {
-        while agent.goes_on() {
-            agent.step()?;
+        let done = agent.serve();
+        if done.is_ok() {
+            agent.uplink.finish();
         }
-        Ok(())
+        done
     });
     // Ranks that run, and what they left, are children of this process.
     sweep::sweep(&[]);
@@ -104,13 +109,16 @@ impl Agent {
         child.add(Signal::SIGCHLD);
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let own = |fd: io::Result<OwnedFd>| fd.map(File::from).map_err(|error| trouble(&error));
+        let stdout = own(io::stdout().as_fd().try_clone_to_owned())?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?;
+        watch_room(&epoll, &stdout)?;
         let mut agent = Agent {
             launcher: Some(own(io::stdin().as_fd().try_clone_to_owned())?),
-            uplink: Uplink::new(own(io::stdout().as_fd().try_clone_to_owned())?),
+            uplink: Uplink::new(stdout).map_err(|error| trouble(&error))?,
             cutter: Cutter::new(FROM_LAUNCHER),
             orders,
             child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
-            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
+            epoll,
             oom_kills: OomKills::until_now(),
             coming: None,
             work: None,
@@ -129,9 +137,7 @@ impl Agent {
 
     fn watch(&self, fd: impl AsFd, tag: u64) -> Result<(), Refusal> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN, tag);
-        self.epoll
-            .add(fd, event)
-            .map_err(failed("watching a descriptor (scash agent is run by scash run, through pipes)"))
+        self.epoll.add(fd, event).map_err(failed(NO_PIPE))
     }
 
     /// Sends a frame. That the launcher is gone is noticed at the end of the step, whatever the agent is at.
@@ -151,8 +157,11 @@ impl Agent {
         }
     }
 
-    fn goes_on(&self) -> bool {
-        !self.over
+    fn serve(&mut self) -> Result<(), Refusal> {
+        while !self.over {
+            self.step()?;
+        }
+        Ok(())
     }
 
     /// Waits for the next thing to happen, and acts on it.
@@ -166,6 +175,10 @@ impl Agent {
         for event in &events[..count] {
             match (event.data(), &mut self.work) {
                 (LAUNCHER, _) => self.hear()?,
+                (ROOM, _) => {
+                    let flushed = self.uplink.flush();
+                    self.sent(flushed).map_err(|error| trouble(&error))?;
+                }
                 (ORDERS, _) => self.take_orders(),
                 (CHILD, _) => while let Ok(Some(_)) = self.child_signals.read_signal() {},
                 (LINES, Some(work)) => work.host_relay.turn(),
@@ -223,7 +236,7 @@ impl Agent {
         let mut buffer = vec![0; 64 << 10];
         let Some(launcher) = &mut self.launcher else { return Ok(()) };
         match launcher.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) if matches!(error.kind(), Interrupted | WouldBlock) => return Ok(()),
             Ok(0) | Err(_) => {
                 self.lose_launcher();
                 return Ok(());
@@ -248,7 +261,11 @@ impl Agent {
         match (down, &mut self.work) {
             (Down::Start(assignment), None) if self.coming.is_none() => return self.receive(*assignment),
             (Down::Program(bytes), None) => return self.take_part(&bytes),
-            (Down::Farewell, _) => self.over = true,
+            (Down::Farewell, _) => {
+                // It reads no more.
+                self.uplink.cut();
+                self.over = true;
+            }
             (Down::Go, Some(work)) if !work.begun => return self.begin(),
             (Down::Go, Some(_)) if is_orphan => return self.adopt(),
             (Down::Decision(decision), Some(work)) => {
@@ -304,25 +321,34 @@ impl Agent {
     /// Gets ready to start ranks, or refuses.
     fn prepare(&mut self, mut assignment: Assignment, copy: Option<ProgramCopy>) -> Result<(), Refusal> {
         let succession = assignment.replicas.as_mut().and_then(|replicated| replicated.succession.take());
-        match RunningRanks::new(assignment, copy) {
-            Ok(work) => {
-                self.watch(&work.host_relay, LINES)?;
-                if work.survival.is_some() {
-                    self.uplink.keep(work.layout.size() as usize);
+        let work = match RunningRanks::new(assignment, copy) {
+            Ok(work) => work,
+            Err(refusal) => return self.refuse(refusal),
+        };
+        if let Some(succession) = succession {
+            match Orphan::new(succession, work.host) {
+                Ok(orphan) => self.outlive(orphan)?,
+                // The next launcher would find that one. (This host is called again later.)
+                Err(error) if error.kind() == AddrInUse => {
+                    let why = "an agent of this job is here that does not end";
+                    return self.refuse(Refusal::new(status::LAUNCHER, why));
                 }
-                // Without it the loss of the launcher is the end of the job, as where nobody wants more.
-                if let Some(orphan) = succession.and_then(|all| Orphan::new(all, work.host).ok()) {
-                    self.outlive(orphan)?;
+                Err(error) => {
+                    let why = format!("waiting for other launchers: {error}; --linger off does without");
+                    return self.refuse(Refusal::new(status::LAUNCHER, why));
                 }
-                let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
-                self.work = Some(work);
-                if let Some(address) = address {
-                    self.send(&Up::Listens(address))?;
-                }
-                self.send(&Up::Ready)
             }
-            Err(refusal) => self.refuse(refusal),
         }
+        self.watch(&work.host_relay, LINES)?;
+        if work.survival.is_some() {
+            self.uplink.keep(work.layout.size() as usize);
+        }
+        let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
+        self.work = Some(work);
+        if let Some(address) = address {
+            self.send(&Up::Listens(address))?;
+        }
+        self.send(&Up::Ready)
     }
 
     /// Starts this host's ranks, or as many as can be, and to send what they print.
@@ -425,6 +451,7 @@ impl Agent {
                 (FrontNews::Order(order), Some(work)) => work.processes.signal(order.signal),
                 (FrontNews::Order(_), None) => {}
                 (FrontNews::FrontGone, _) => {
+                    self.uplink.cut();
                     self.over = true;
                     return;
                 }
@@ -444,6 +471,12 @@ fn outputs(uplink: &Arc<Uplink>, done: File) -> io::Result<[Output; 2]> {
     let other = done.try_clone()?;
     let output = |stream, done| Output::new(Arc::clone(uplink), stream, done);
     Ok([output(Stream::Out, done), output(Stream::Err, other)])
+}
+
+/// Has the epoll tell when there is room again in the way to the launcher.
+fn watch_room(epoll: &Epoll, pipe: &File) -> Result<(), Refusal> {
+    let event = EpollEvent::new(EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, ROOM);
+    epoll.add(pipe, event).map_err(failed(NO_PIPE))
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {

@@ -18,7 +18,7 @@ mod takeover;
 use super::frames::{Down, Keeping, Up};
 use super::heartbeat::HeartbeatProbe;
 use super::link::{AgentLink, AgentStage, waited_for};
-use super::printer::{OutputChunk, OutputReport, Printers};
+use super::printer::{OutputChunk, OutputReport, OutputSource, Printers};
 use super::succession::Succession;
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
@@ -208,6 +208,10 @@ impl<'a> Job<'a> {
             None => self.over(),
         };
         let is_out = self.printers.are_idle() && !self.links.iter().any(AgentLink::is_open);
+        let is_out = is_out && output::all_is_said();
+        if self.supervisor.is_hurried() {
+            output::hurry();
+        }
         // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
         !is_out && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
     }
@@ -254,7 +258,9 @@ impl<'a> Job<'a> {
         let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
         let tell = self.start_by.and(self.tell_by);
         let doubts = self.survival.as_ref().and_then(Survival::deadline);
-        let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by, self.calls_served_at()];
+        let unsaid = self.over_since.map(|_| Instant::now() + output::LOOK_AGAIN);
+        let own =
+            [last_lines, unsaid, cut_off, held, self.start_by, tell, self.dead_by, self.calls_served_at()];
         let probe = self.links.iter().any(|link| link.probe.is_some()).then_some(self.next_probe);
         let due =
             own.into_iter().chain([self.supervisor.deadline(), doubts, probe, self.failures.deadline()]);
@@ -266,6 +272,11 @@ impl<'a> Job<'a> {
 
     fn link(&mut self, host: u32) -> &mut AgentLink {
         &mut self.links[host as usize]
+    }
+
+    /// The agent of a host, as the source of output.
+    fn source(&self, host: u32) -> OutputSource {
+        OutputSource { host, call: self.links[host as usize].call }
     }
 
     fn take_orders(&mut self) {
@@ -289,8 +300,10 @@ impl<'a> Job<'a> {
     fn take_printed(&mut self) {
         for printed in self.printers.printed() {
             match printed {
-                OutputReport::Taken(host, stream, bytes) => {
-                    self.link(host).send(&Down::Taken { stream, bytes })
+                OutputReport::Taken(from, stream, bytes) => {
+                    if self.source(from.host) == from {
+                        self.link(from.host).send(&Down::Taken { stream, bytes });
+                    }
                 }
                 OutputReport::Failed(trouble) => {
                     if trouble.is_unread() {
@@ -345,7 +358,7 @@ impl<'a> Job<'a> {
             (AgentStage::Running, Up::Report(report)) => self.report(host, report)?,
             (AgentStage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
                 self.has_come(rank, stream, bytes.len());
-                self.printers.print(stream, OutputChunk { host, rank, bytes });
+                self.printers.print(stream, OutputChunk { from: self.source(host), rank, bytes });
             }
             // Of ranks that have gone on elsewhere, which have brought it along; or word that they print no
             // more.
@@ -442,7 +455,7 @@ impl<'a> Job<'a> {
         if self.is_taken_over() {
             return self.keeps_nothing(host, why);
         }
-        let why = format!("host {}: {why}", self.link(host).name);
+        let mut why = format!("host {}: {why}", self.link(host).name);
         if self.start_by.is_some() {
             return self.call_off(status::LAUNCHER, &why);
         }
@@ -450,10 +463,19 @@ impl<'a> Job<'a> {
             return self.not_back(host, &why);
         }
         let ranks: Vec<u32> = self.link(host).ranks.iter().copied().collect();
-        self.link(host).let_go();
+        // If more hosts than this one turn out to be lost, another launcher may need what it keeps.
+        if self.succession.is_some() {
+            self.link(host).leave()
+        } else {
+            self.link(host).let_go()
+        }
         self.link(host).kill();
         self.unreached.insert(host);
-        if self.is_outvoted(&why) || self.survive_a_host(host, &why) {
+        if let Some(hint) = self.hint_at_another_launcher(host) {
+            why += &hint;
+            self.unreached.clear();
+        }
+        if self.is_outvoted(host, &why) || self.survive_a_host(host, &why) {
             return;
         }
         self.print_no_more_of(host);

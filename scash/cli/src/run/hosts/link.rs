@@ -77,6 +77,8 @@ pub(super) struct AgentLink {
     pub(super) probe: Option<HeartbeatProbe>,
     /// Whether its host has ever answered so.
     pub(super) was_probed: bool,
+    /// How often the host was called before.
+    pub(super) call: u32,
     child: Pid,
     /// How the remote shell's process ended.
     pub(super) exit: Option<Exit>,
@@ -147,6 +149,7 @@ impl AgentLink {
             failure: None,
             probe: None,
             was_probed: false,
+            call: 0,
             child: Pid::from_raw(0),
             exit: Some(Exit::Status(0)),
             to: None,

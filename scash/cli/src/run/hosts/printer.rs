@@ -13,16 +13,24 @@ use std::time::{Duration, Instant};
 /// What became of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputReport {
-    /// So many bytes of a host were taken.
-    Taken(u32, Stream, u32),
+    /// So many bytes of an agent were taken.
+    Taken(OutputSource, Stream, u32),
     /// Something could not be written. If nobody reads the stream any more, nothing more is taken.
     Failed(OutputError),
 }
 
-/// What a rank of a host has printed; nothing: it prints no more.
+/// An agent that has sent output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OutputSource {
+    pub(super) host: u32,
+    /// How often the host was called before: one that was lost has another agent when it is back.
+    pub(super) call: u32,
+}
+
+/// What a rank has printed; nothing: it prints no more.
 #[derive(Debug)]
 pub(super) struct OutputChunk {
-    pub(super) host: u32,
+    pub(super) from: OutputSource,
     pub(super) rank: u32,
     pub(super) bytes: Vec<u8>,
 }
@@ -120,8 +128,8 @@ impl Printer {
             Err(RecvTimeoutError::Disconnected) => return false,
         };
         drop(screen);
-        if let Ok(OutputChunk { host, bytes, .. }) = next {
-            self.tell(OutputReport::Taken(host, self.stream, u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
+        if let Ok(OutputChunk { from, bytes, .. }) = next {
+            self.tell(OutputReport::Taken(from, self.stream, u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
         }
         let Err(error) = done else { return true };
         let trouble = OutputError { stream: self.stream, error };

@@ -18,7 +18,9 @@ use crate::run::plan::Plan;
 use crate::run::recovery::Description;
 use crate::run::{Refusal, status};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, UnixAddr, connect as connect_to, getsockopt, socket, sockopt,
+};
 use nix::unistd::{geteuid, getppid};
 use scash_join::boot::Layout;
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,7 @@ use std::fmt;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -231,6 +234,7 @@ impl Rendezvous {
     pub(super) fn open(job: &JobName, host: u32) -> io::Result<Rendezvous> {
         let address = address(job, host)?;
         let deadline = Instant::now() + PATIENCE;
+        let mut asks_at = Instant::now();
         loop {
             match UnixListener::bind_addr(&address) {
                 Ok(listener) => {
@@ -238,8 +242,10 @@ impl Rendezvous {
                     return Ok(Rendezvous { listener });
                 }
                 Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
-                    if let Ok(mut former) = UnixStream::connect_addr(&address) {
-                        let _ = former.write_all(&[END]);
+                    if Instant::now() >= asks_at {
+                        // It may have to miss its launcher first.
+                        let _ = ask_to_end(job, host);
+                        asks_at += PATIENCE / 8;
                     }
                     std::thread::sleep(Duration::from_millis(10));
                 }
@@ -262,6 +268,15 @@ impl Rendezvous {
             }
         }
     }
+}
+
+/// Asks an agent to end that was left behind, if it listens: one that is stopped may have more callers than
+/// it has room for.
+fn ask_to_end(job: &JobName, host: u32) -> io::Result<()> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let former = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect_to(former.as_raw_fd(), &UnixAddr::new_abstract(name(job, host).as_bytes())?)?;
+    UnixStream::from(former).write_all(&[END])
 }
 
 /// Whether this user, or root, is at the other end. Everybody may take a name that no file system has, also
@@ -316,7 +331,11 @@ fn prefix() -> String {
 }
 
 fn address(job: &JobName, host: u32) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("{}{job}.{host}", prefix()))
+    SocketAddr::from_abstract_name(name(job, host))
+}
+
+fn name(job: &JobName, host: u32) -> String {
+    format!("{}{job}.{host}", prefix())
 }
 
 #[cfg(test)]

@@ -1,13 +1,23 @@
 //! An agent's way to the launcher: its stdout, on which several threads send frames, and the room that there
 //! is for output. An agent that outlives its launcher ([`Uplink::keep`]) has another way to the next one.
+//!
+//! Nobody waits for a launcher that does not read: what there is no room for is kept. That is not much: what
+//! ranks print has its window, and the rest answers what the launcher has said.
 
+use super::TIMEOUT;
 use super::frames::{MOST_OUTPUT, Up};
 use crate::run::output::{Lengths, Sink, Stream};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use scash_comm::SecretBytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
+use std::io::ErrorKind::{Interrupted, WouldBlock};
 use std::io::{self, Write};
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Most bytes of a stream that are on their way.
 pub(super) const WINDOW: usize = 256 << 10;
@@ -25,14 +35,47 @@ pub(super) struct Uplink {
     rooms: [StreamCredit; 2],
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LauncherPipe {
     /// `None`: the launcher is gone, and another one may come.
     pipe: Option<File>,
+    /// Frames for which it has had no room yet.
+    queue: SecretBytes,
     /// Whether the launcher takes output.
     is_open: bool,
     /// What is kept for the launcher that comes after this one.
     kept: Option<Sent>,
+}
+
+impl LauncherPipe {
+    /// One that never keeps a thread waiting.
+    fn connect(&mut self, pipe: File) -> io::Result<()> {
+        fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        self.pipe = Some(pipe);
+        Ok(())
+    }
+
+    /// Sends a frame behind those that wait. Without a launcher it is of no use.
+    fn send(&mut self, up: &Up) -> io::Result<()> {
+        if self.pipe.is_some() {
+            self.queue.push(&mut up.encode());
+        }
+        self.flush()
+    }
+
+    /// Sends as much as there is room for.
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        while !self.queue.left().is_empty() {
+            match pipe.write(self.queue.left()) {
+                Ok(length) => self.queue.take(length),
+                Err(error) if error.kind() == Interrupted => {}
+                Err(error) if error.kind() == WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What was sent of what ranks have printed.
@@ -106,16 +149,27 @@ struct StreamCredit {
     changed: Condvar,
 }
 
+impl StreamCredit {
+    fn give_back(&self, bytes: usize) {
+        if let Some(left) = &mut *lock(&self.bytes) {
+            *left = left.saturating_add(bytes).min(WINDOW);
+        }
+        self.changed.notify_all();
+    }
+}
+
 /// A thread that panicked while it held the lock has left what is as good as any.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Uplink {
-    pub(super) fn new(pipe: File) -> Arc<Uplink> {
+    pub(super) fn new(pipe: File) -> io::Result<Arc<Uplink>> {
         let room = || StreamCredit { bytes: Mutex::new(Some(WINDOW)), changed: Condvar::new() };
-        let launcher = LauncherPipe { pipe: Some(pipe), is_open: true, kept: None };
-        Arc::new(Uplink { launcher: Mutex::new(launcher), changed: Condvar::new(), rooms: [room(), room()] })
+        let mut launcher = LauncherPipe { is_open: true, ..LauncherPipe::default() };
+        launcher.connect(pipe)?;
+        let (launcher, rooms) = (Mutex::new(launcher), [room(), room()]);
+        Ok(Arc::new(Uplink { launcher, changed: Condvar::new(), rooms }))
     }
 
     /// From now on ranks may go on elsewhere, or under another launcher, for which output of so many ranks
@@ -127,30 +181,51 @@ impl Uplink {
         lock(&self.launcher).kept = Some(sent);
     }
 
-    /// Sends a frame. Waits while the launcher does not read, which it always does. Without a launcher it is
-    /// of no use.
+    /// Sends a frame, or keeps it until there is room. Without a launcher it is of no use.
     pub(super) fn send(&self, up: &Up) -> io::Result<()> {
-        lock(&self.launcher).pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()))
+        lock(&self.launcher).send(up)
+    }
+
+    /// There may be room again.
+    pub(super) fn flush(&self) -> io::Result<()> {
+        lock(&self.launcher).flush()
+    }
+
+    /// Nothing more will be sent: waits until all has left, as long as a launcher may be silent.
+    pub(super) fn finish(&self) {
+        let by = Instant::now() + TIMEOUT;
+        let mut launcher = lock(&self.launcher);
+        while launcher.flush().is_ok() && !launcher.queue.left().is_empty() && Instant::now() < by {
+            let Some(pipe) = &launcher.pipe else { return };
+            let left = PollTimeout::try_from(by - Instant::now()).unwrap_or(PollTimeout::MAX);
+            let _ = poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)], left);
+        }
     }
 
     /// The launcher is gone.
     pub(super) fn cut(&self) {
         let mut launcher = lock(&self.launcher);
         (launcher.pipe, launcher.is_open) = (None, false);
+        launcher.queue.take(usize::MAX);
     }
 
     /// There is another launcher, which does not take output yet.
-    pub(super) fn connect(&self, pipe: File) {
-        lock(&self.launcher).pipe = Some(pipe);
+    pub(super) fn connect(&self, pipe: File) -> io::Result<()> {
+        lock(&self.launcher).connect(pipe)
     }
 
     /// The other launcher takes output: that which the one before has perhaps not printed is sent once more.
     pub(super) fn open(&self) -> io::Result<()> {
-        let mut launcher = lock(&self.launcher);
-        launcher.is_open = true;
-        let LauncherPipe { pipe: Some(pipe), kept: Some(sent), .. } = &mut *launcher else {
-            return Ok(());
-        };
+        let mut guard = lock(&self.launcher);
+        guard.is_open = true;
+        let Some(mut sent) = guard.kept.take() else { return Ok(()) };
+        let opened = self.send_again(&mut guard, &mut sent);
+        guard.kept = Some(sent);
+        self.changed.notify_all();
+        opened
+    }
+
+    fn send_again(&self, launcher: &mut LauncherPipe, sent: &mut Sent) -> io::Result<()> {
         for stream in Stream::BOTH {
             let index = stream as usize - 1;
             // It says of each piece that it is out, whoever was told of it before.
@@ -163,13 +238,14 @@ impl Uplink {
                     sent.unprinted[index].push_front(piece);
                 }
             }
+            // No launcher will say of the others that they are out.
+            let gone = sent.unprinted[index].iter().filter(|piece| piece.end.is_none());
+            self.room(stream).give_back(gone.map(|piece| piece.bytes.len()).sum());
             sent.unprinted[index].retain(|piece| piece.end.is_some());
             for SentPiece { rank, bytes, .. } in &sent.unprinted[index] {
-                let piece = Up::Output { stream, rank: *rank, bytes: bytes.clone() };
-                pipe.write_all(&piece.encode())?;
+                launcher.send(&Up::Output { stream, rank: *rank, bytes: bytes.clone() })?;
             }
         }
-        self.changed.notify_all();
         Ok(())
     }
 
@@ -211,10 +287,9 @@ impl Uplink {
         while !launcher.is_open {
             launcher = self.changed.wait(launcher).unwrap_or_else(PoisonError::into_inner);
         }
-        let LauncherPipe { pipe, kept, .. } = &mut *launcher;
-        let up = Up::Output { stream, rank, bytes: bytes.to_vec() };
-        let sent = pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()));
-        let (Some(Sent { lengths, unprinted, .. }), index) = (kept, stream as usize - 1) else { return sent };
+        let sent = launcher.send(&Up::Output { stream, rank, bytes: bytes.to_vec() });
+        let Some(Sent { lengths, unprinted, .. }) = &mut launcher.kept else { return sent };
+        let index = stream as usize - 1;
         // Word that a rank prints no more is not kept.
         if let Some(lengths) = lengths.get_mut(rank as usize).filter(|_| !bytes.is_empty()) {
             lengths[index] += bytes.len() as u64;
@@ -232,11 +307,7 @@ impl Uplink {
         let kept = launcher.kept.as_mut().filter(|_| bytes > 0);
         let seen = kept.and_then(|sent| sent.acknowledge(stream as usize - 1));
         drop(launcher);
-        let room = self.room(stream);
-        if let Some(left) = &mut *lock(&room.bytes) {
-            *left = left.saturating_add(bytes as usize).min(WINDOW);
-        }
-        room.changed.notify_all();
+        self.room(stream).give_back(bytes as usize);
         seen
     }
 
@@ -311,7 +382,7 @@ mod tests {
     #[test]
     fn output_waits_for_room_and_learns_that_nobody_reads() {
         let mut file = tempfile::tempfile().unwrap();
-        let uplink = Uplink::new(file.try_clone().unwrap());
+        let uplink = Uplink::new(file.try_clone().unwrap()).unwrap();
         let mut output = Output::new(uplink.clone(), Stream::Err, tempfile::tempfile().unwrap());
         let writer = thread::spawn(move || output.take(3, &vec![7; 2 * WINDOW]));
         uplink.taken(Stream::Out, 1); // means nothing to it
@@ -335,7 +406,7 @@ mod tests {
         };
         let frame =
             |bytes: &[u8]| Up::Output { stream: Stream::Out, rank: 1, bytes: bytes.to_vec() }.encode();
-        let uplink = Uplink::new(file());
+        let uplink = Uplink::new(file()).unwrap();
         uplink.keep(2);
         uplink.skip(&[(1, [100, 0])]);
         let mut output = Output::new(uplink.clone(), Stream::Out, file());
@@ -349,7 +420,7 @@ mod tests {
         assert_eq!(uplink.printed(), [(1, [108, 0])], "the launcher waits for the end of the line");
         let writer = thread::spawn(move || output.take(1, b"later\n"));
         let next = file();
-        uplink.connect(next.try_clone().unwrap());
+        uplink.connect(next.try_clone().unwrap()).unwrap();
         assert!(said(next.try_clone().unwrap()).is_empty());
         uplink.open().unwrap();
         writer.join().unwrap().unwrap();
@@ -363,7 +434,7 @@ mod tests {
     #[test]
     fn what_a_rank_has_printed_before_it_went_elsewhere_and_came_back_counts_no_more() {
         let file = || tempfile::tempfile().unwrap();
-        let uplink = Uplink::new(file());
+        let uplink = Uplink::new(file()).unwrap();
         uplink.keep(2);
         let mut output = Output::new(uplink.clone(), Stream::Out, file());
         output.take(1, b"old\n").unwrap();
@@ -380,7 +451,7 @@ mod tests {
         uplink.only(&[1]);
         uplink.cut();
         let next = file();
-        uplink.connect(next.try_clone().unwrap());
+        uplink.connect(next.try_clone().unwrap()).unwrap();
         uplink.open().unwrap();
         assert_eq!(next.metadata().unwrap().len(), 0);
         assert_eq!(uplink.printed(), [(0, [11, 0]), (1, [504, 0])]);
@@ -389,7 +460,7 @@ mod tests {
     #[test]
     fn the_beginning_of_a_line_is_kept_for_the_next_launcher_unless_it_is_long() {
         let file = || tempfile::tempfile().unwrap();
-        let uplink = Uplink::new(file());
+        let uplink = Uplink::new(file()).unwrap();
         uplink.keep(1);
         let mut output = Output::new(uplink.clone(), Stream::Out, file());
         let piece = vec![b'x'; MOST_OUTPUT];
@@ -400,5 +471,48 @@ mod tests {
             let all = (number * MOST_OUTPUT) as u64;
             assert_eq!(seen, if number > pieces { all } else { 0 });
         }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_launcher_that_does_not_read_and_all_comes_when_it_does() {
+        let (mut launcher, pipe) = std::io::pipe().unwrap();
+        let uplink = Uplink::new(std::os::fd::OwnedFd::from(pipe).into()).unwrap();
+        let piece = Up::Said(vec![b'x'; MOST_OUTPUT]);
+        let count = (1 << 20) / MOST_OUTPUT; // more than any pipe holds
+        (0..count).for_each(|_| uplink.send(&piece).unwrap());
+        let expected = piece.encode().repeat(count);
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            launcher.read_to_end(&mut all).map(|_| all)
+        });
+        uplink.finish();
+        uplink.cut();
+        assert!(reader.join().unwrap().unwrap() == expected);
+        // What there was no room for is not for the next launcher.
+        let (launcher, pipe) = std::io::pipe().unwrap();
+        uplink.connect(std::os::fd::OwnedFd::from(pipe).into()).unwrap();
+        (0..count).for_each(|_| uplink.send(&piece).unwrap());
+        drop(launcher);
+        assert_eq!(uplink.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        uplink.cut();
+        let next = tempfile::tempfile().unwrap();
+        uplink.connect(next.try_clone().unwrap()).unwrap();
+        uplink.flush().unwrap();
+        assert_eq!(next.metadata().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_goes_on_elsewhere_takes_no_room_under_the_next_launcher() {
+        let file = || tempfile::tempfile().unwrap();
+        let uplink = Uplink::new(file()).unwrap();
+        uplink.keep(2);
+        let mut output = Output::new(uplink.clone(), Stream::Out, file());
+        output.take(1, &vec![b'x'; WINDOW / 2]).unwrap();
+        output.take(0, &vec![b'x'; WINDOW / 2]).unwrap();
+        uplink.only(&[0]);
+        uplink.cut();
+        uplink.connect(file()).unwrap();
+        uplink.open().unwrap();
+        assert_eq!(*lock(&uplink.room(Stream::Out).bytes), Some(WINDOW / 2));
     }
 }

@@ -15,11 +15,13 @@
 //! printed what can not be taken back any more.
 //!
 //! A thread for each stream: a reader of ours who is slow holds up the ranks (as it would without us), but
-//! not the launcher. Whoever stops reading our stdout makes the ranks' writes fail, as in any pipeline; what
-//! cannot be written for another reason (a full disk) ends the job with an error ([`OutputError`]).
+//! not the launcher; what that has to say itself, a thread says, too ([`messages`]). Whoever stops reading
+//! our stdout makes the ranks' writes fail, as in any pipeline; what cannot be written for another reason (a
+//! full disk) ends the job with an error ([`OutputError`]).
 
 mod copy;
 mod lines;
+mod messages;
 mod saved;
 mod screen;
 mod terminal;
@@ -29,7 +31,7 @@ pub(super) use copy::{Pipe, Sink};
 pub(super) use lines::Lines;
 pub(super) use saved::{Lengths, Saved};
 pub(crate) use screen::say;
-pub(super) use screen::{Shared, lock, open};
+pub(super) use screen::{LOOK_AGAIN, Shared, all_is_said, finish_saying, hurry, lock, open};
 pub(super) use terminal::Terminals;
 pub(super) use wiring::{RankOutput, Wiring};
 

@@ -153,6 +153,7 @@ impl RankProcess {
             if matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT) {
                 self.order = Some(signal);
                 self.until = Some(Instant::now() + LAST_LINES);
+                output::hurry();
             }
             self.signal(signal);
         }

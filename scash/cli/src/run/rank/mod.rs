@@ -18,7 +18,7 @@ mod keep;
 use super::plan::Task;
 use super::recovery::{self, KeeperOptions, Refused};
 use super::replicas::Schedule;
-use super::{Refusal, program, status};
+use super::{Refusal, output, program, status};
 use clap::ValueHint;
 use scash_join::boot::Gathering;
 use std::ffi::OsString;
@@ -51,13 +51,15 @@ pub(crate) struct RankArgs {
 
 /// Keeps a rank to its end; returns the exit status.
 pub(crate) fn rank(args: RankArgs) -> u8 {
-    run(args).unwrap_or_else(|refused| match refused {
+    let status = run(args).unwrap_or_else(|refused| match refused {
         Refused::Here(refusal) => {
             crate::say(&refusal.why);
             refusal.status
         }
         Refused::Elsewhere => status::LAUNCHER,
-    })
+    });
+    output::finish_saying();
+    status
 }
 
 fn run(args: RankArgs) -> Result<u8, Refused> {

@@ -12,7 +12,7 @@
 //! ```
 
 use super::survival::Phase;
-use super::{Agent, FOUND, LAUNCHER, trouble};
+use super::{Agent, FOUND, LAUNCHER, trouble, watch_room};
 use crate::run::Refusal;
 use crate::run::hosts::SILENCE;
 use crate::run::hosts::frames::{Cutter, FROM_LAUNCHER, Keeping, Up, hello};
@@ -65,9 +65,10 @@ impl Agent {
         self.orphan.as_ref().is_some_and(|orphan| orphan.until.is_some())
     }
 
-    /// How long an orphan waits yet.
+    /// How long an orphan waits yet; not while another launcher has connected.
     pub(super) fn time_left(&self) -> Option<Duration> {
-        Some(self.orphan.as_ref()?.until?.saturating_duration_since(Instant::now()))
+        let until = self.orphan.as_ref()?.until.filter(|_| self.launcher.is_none())?;
+        Some(until.saturating_duration_since(Instant::now()))
     }
 
     /// The launcher is out of reach. That is the end, or another one is waited for.
@@ -75,6 +76,7 @@ impl Agent {
         self.is_unheard = false;
         let survival = self.work.as_mut().filter(|work| work.begun).and_then(|work| work.survival.as_mut());
         let (Some(orphan), Some(survival)) = (&mut self.orphan, survival) else {
+            self.uplink.cut();
             self.over = true;
             return;
         };
@@ -82,12 +84,14 @@ impl Agent {
         // It may take long until ranks run again.
         survival.kept.forget_frames();
         orphan.must_tell = false;
-        if let Some(launcher) = self.launcher.take() {
+        let launcher = self.launcher.take();
+        if let Some(launcher) = &launcher {
             // It may be that of the process's standard input, which stays open.
-            let _ = self.epoll.delete(&launcher);
+            let _ = self.epoll.delete(launcher);
         }
         self.uplink.cut();
-        if orphan.until.is_none() {
+        // Each time anew: somebody goes on with the job.
+        if launcher.is_some() || orphan.until.is_none() {
             orphan.until = Some(Instant::now() + orphan.succession.linger());
             self.end_ranks();
         }
@@ -122,7 +126,9 @@ impl Agent {
 
     fn end_if_orphan(&mut self, by: UnixStream) {
         self.notice_end_of_launcher();
-        if self.is_orphan() {
+        // The next one may have connected, and be gone without a word.
+        let is_called = self.launcher.is_some() && self.heard.elapsed() < SILENCE;
+        if self.is_orphan() && !is_called {
             self.over = true;
             if let Some(orphan) = &mut self.orphan {
                 orphan.ended_by = Some(by);
@@ -160,7 +166,9 @@ impl Agent {
         let Some(orphan) = self.orphan.as_mut().filter(|_| !self.over) else { return Ok(()) };
         orphan.must_tell = true;
         let launcher = File::from(OwnedFd::from(stream));
-        self.uplink.connect(launcher.try_clone().map_err(|error| trouble(&error))?);
+        let up = launcher.try_clone().map_err(|error| trouble(&error))?;
+        watch_room(&self.epoll, &up)?;
+        self.uplink.connect(up).map_err(|error| trouble(&error))?;
         self.watch(&launcher, LAUNCHER)?;
         self.launcher = Some(launcher);
         (self.cutter, self.heard) = (Cutter::new(FROM_LAUNCHER), Instant::now());

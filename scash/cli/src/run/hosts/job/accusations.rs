@@ -15,8 +15,10 @@ const TOGETHER: Duration = Duration::from_secs(1);
 pub(super) struct Accusations {
     /// Pairs of hosts, the lower number first.
     links: BTreeSet<(u32, u32)>,
-    /// The first of them.
-    first: Option<(Accusation, Instant)>,
+    /// What was said first, and when.
+    first: Option<(String, Instant)>,
+    /// When one is judged.
+    judged_at: Option<Instant>,
 }
 
 impl Accusations {
@@ -24,12 +26,33 @@ impl Accusations {
     fn add(&mut self, accusation: Accusation, layout: &Layout, now: Instant) {
         let [one, other] = [accusation.rank, accusation.other].map(|rank| layout.host_of(rank));
         self.links.insert((one.min(other), one.max(other)));
-        self.first.get_or_insert((accusation, now));
+        self.first.get_or_insert((accusation.why, now));
+        self.judged_at.get_or_insert(now + TOGETHER);
     }
 
     /// When the host is chosen that is left out.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.first.as_ref().map(|(_, since)| *since + TOGETHER)
+        self.judged_at
+    }
+
+    /// The host that is left out, and why, if it is time. `heard`: when the launcher has heard a host last.
+    /// One that it has not heard since ranks missed others may be down, so that it would be the others that
+    /// are left out: it is waited for, until it says something, or is missed for its silence.
+    fn judge(
+        &mut self,
+        layout: &Layout,
+        heard: impl Fn(u32) -> Instant,
+        now: Instant,
+    ) -> Option<(u32, String)> {
+        self.judged_at.filter(|at| now >= *at)?;
+        let (_, since) = self.first.as_ref()?;
+        if self.links.iter().any(|(one, other)| [one, other].iter().any(|host| heard(**host) < *since)) {
+            self.judged_at = Some(now + TOGETHER);
+            return None;
+        }
+        let worst = self.worst(layout)?;
+        let (why, _) = std::mem::take(self).first?;
+        Some((worst, why))
     }
 
     /// The host that has most cut links; among several, that which has fewest ranks, and then the last one.
@@ -61,18 +84,21 @@ impl Job<'_> {
 
     /// Leaves the host out that has most cut links, when all have had the time to say so.
     pub(super) fn judge_accusations(&mut self) {
-        let Some(Survival { accusations, recovery, recall, .. }) = &mut self.survival else { return };
+        let Some(Survival { accusations, recovery, recall, returns, rule, .. }) = &mut self.survival else {
+            return;
+        };
         if recovery.is_ending() || recall.is_under_way() {
             *accusations = Accusations::default(); // that ended the ranks that could not reach each other
             return;
         }
-        if accusations.deadline().is_none_or(|deadline| Instant::now() < deadline) {
-            return;
-        }
-        let accusations = std::mem::take(accusations);
-        let worst = accusations.worst(&self.layout);
-        let (Some(host), Some((Accusation { why, .. }, _))) = (worst, accusations.first) else { return };
-        let Some(Survival { returns, rule, .. }) = &mut self.survival else { return };
+        let now = Instant::now();
+        let is_missed_soon = self.hosts.heartbeat.is_some_and(|heartbeat| heartbeat.limit <= TOGETHER);
+        let heard = |host: u32| {
+            let link = &self.links[host as usize];
+            // Its system has answered since, or it would have been missed.
+            if is_missed_soon && link.probe.is_some() && link.was_probed { now } else { link.heard }
+        };
+        let Some((host, why)) = accusations.judge(&self.layout, heard, now) else { return };
         returns.leave_out(host);
         let then = if rule.count > 0 {
             "; when the network is mended, `scash rejoin` takes it in again"
@@ -88,15 +114,24 @@ impl Job<'_> {
 mod tests {
     use super::*;
 
-    fn worst(layout: &Layout, pairs: &[(u32, u32)]) -> Option<u32> {
+    fn accusations(layout: &Layout, pairs: &[(u32, u32)], now: Instant) -> Accusations {
         let mut accusations = Accusations::default();
-        let now = Instant::now();
         for (rank, other) in pairs {
             let (rank, other, why) = (*rank, *other, "it is cut".to_owned());
             accusations.add(Accusation { rank, other, why }, layout, now);
         }
         assert_eq!(accusations.deadline(), Some(now + TOGETHER));
-        accusations.worst(layout)
+        accusations
+    }
+
+    /// Who is left out, if all hosts have said something since.
+    fn worst(layout: &Layout, pairs: &[(u32, u32)]) -> Option<u32> {
+        let now = Instant::now();
+        let mut accusations = accusations(layout, pairs, now);
+        assert_eq!(accusations.judge(layout, |_| now, now), None, "others may say more");
+        let judged = accusations.judge(layout, |_| now, now + TOGETHER);
+        assert_eq!(accusations.deadline(), None);
+        judged.map(|(host, _)| host)
     }
 
     #[test]
@@ -112,5 +147,22 @@ mod tests {
         let layout = Layout::new(&[1, 3, 1, 1]).unwrap();
         assert_eq!(worst(&layout, &[(1, 0), (0, 1)]), Some(0));
         assert_eq!(worst(&layout, &[(0, 5)]), Some(3));
+    }
+
+    #[test]
+    fn nobody_is_left_out_while_an_accused_host_may_be_down() {
+        let layout = Layout::new(&[1, 2, 1]).unwrap();
+        let now = Instant::now();
+        let mut accusations = accusations(&layout, &[(0, 1)], now);
+        let before = now.checked_sub(Duration::from_millis(1)).unwrap();
+        // Host 1 has said nothing since: it is not host 0, which has fewer ranks, that is left out.
+        let heard = |host: u32| if host == 1 { before } else { now };
+        let later = now + TOGETHER;
+        assert_eq!(accusations.judge(&layout, heard, later), None);
+        assert_eq!(accusations.deadline(), Some(later + TOGETHER));
+        // Host 2 is not accused, and nobody waits for its word.
+        let heard = |host: u32| if host == 2 { before } else { now };
+        let judged = accusations.judge(&layout, heard, later + TOGETHER);
+        assert_eq!(judged, Some((0, "it is cut".to_owned())));
     }
 }

@@ -93,16 +93,19 @@ impl Job<'_> {
 
     /// Nothing more comes of what ranks of a host have printed: what has come is printed, whole lines or not.
     pub(super) fn print_no_more_of(&mut self, host: u32) {
+        let from = self.source(host);
         for rank in self.layout.ranks_of(host) {
             for stream in Stream::BOTH {
-                self.printers.print(stream, OutputChunk { host, rank, bytes: Vec::new() });
+                self.printers.print(stream, OutputChunk { from, rank, bytes: Vec::new() });
             }
         }
     }
 
     /// Lets all agents go, and gives the commands that called them time to end.
     pub(super) fn part(&mut self) {
-        self.links.iter_mut().for_each(AgentLink::let_go);
+        // Agents that could not all be called keep what they have for the next launcher.
+        let is_taken_over = self.is_taken_over();
+        self.links.iter_mut().for_each(if is_taken_over { AgentLink::leave } else { AgentLink::let_go });
         let released = self.release_unreached();
         self.part_with_standby();
         let by = Instant::now() + FAREWELL;

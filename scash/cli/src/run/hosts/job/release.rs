@@ -4,7 +4,7 @@
 //! are not: what they keep may be enough for another launcher.
 
 use super::Job;
-use crate::run::hosts::link;
+use crate::run::hosts::link::{self, AgentLink, AgentStage};
 use nix::unistd::getpid;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -21,6 +21,22 @@ pub(super) struct Releases {
 }
 
 impl Job<'_> {
+    /// If the job ends because no host is left when this one is lost, though its agents may wait for another
+    /// launcher: how the user is told of that.
+    pub(super) fn hint_at_another_launcher(&self, host: u32) -> Option<String> {
+        let is_there = |link: &AgentLink| matches!(link.stage, AgentStage::Running | AgentStage::Done);
+        let others = (0..).zip(&self.links).any(|(other, link)| other != host && is_there(link));
+        let is_complete = self.is_finished() && self.missing_of(host) == 0;
+        if others || is_complete || !self.supervisor.may_go_on() {
+            return None;
+        }
+        let succession = self.succession.as_ref()?;
+        let (job, time) = (&succession.job, succession.linger().as_secs());
+        Some(format!(
+            "; for {time} s, `scash resume {job}` goes on with what hosts keep that are there after all"
+        ))
+    }
+
     /// Tells agents on hosts that are out of reach that the job is over.
     pub(super) fn release_unreached(&mut self) -> Releases {
         let unreached = std::mem::take(&mut self.unreached);

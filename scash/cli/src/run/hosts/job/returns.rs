@@ -181,8 +181,9 @@ impl Job<'_> {
         let called = AgentLink::call(self.hosts, name, CallReason::Again).and_then(|mut link| {
             link.ready_by = Some(Instant::now() + ANSWER);
             self.watch_link(host, &link).map_err(|refusal| refusal.why)?;
-            link.was_probed = self.links[host as usize].was_probed;
-            self.links[host as usize] = link;
+            let former = &mut self.links[host as usize];
+            (link.was_probed, link.call) = (former.was_probed, former.call + 1);
+            *former = link;
             Ok(())
         });
         if let Err(why) = called {

@@ -104,13 +104,15 @@ impl Job<'_> {
         }
     }
 
-    /// Leaves the job to the second launcher, if there may be one and this one does not reach more than half
-    /// of the hosts: they may have lost this one. Returns whether that is so.
-    pub(super) fn is_outvoted(&mut self, why: &str) -> bool {
+    /// A host is lost. Leaves the job to the second launcher, if there may be one and this one does not reach
+    /// more than half of the hosts: they may have lost this one. Returns whether that is so.
+    pub(super) fn is_outvoted(&mut self, host: u32, why: &str) -> bool {
         let Some(name) = self.standby_host().map(str::to_owned) else { return false };
-        let is_there = |link: &&AgentLink| link.stage == AgentStage::Running;
+        let is_there = |link: &&AgentLink| matches!(link.stage, AgentStage::Running | AgentStage::Done);
         let there = self.links.iter().filter(is_there).count();
-        if 2 * there > self.links.len() || self.is_finished() {
+        // When all ranks have ended, one that has said all is not missed.
+        let is_complete = self.is_finished() && self.missing_of(host) == 0;
+        if 2 * there > self.links.len() || is_complete || !self.supervisor.may_go_on() {
             return false;
         }
         let all = self.links.len();

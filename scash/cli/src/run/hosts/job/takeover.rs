@@ -146,8 +146,7 @@ impl Job<'_> {
         if self.links.iter().any(|link| !matches!(link.stage, AgentStage::Ready | AgentStage::Gone)) {
             return;
         }
-        let newest = self.keepings.iter().flatten().max_by_key(|keeping| keeping.base.incarnation);
-        let Some(Keeping { base, layout, adopted, .. }) = newest.cloned() else {
+        let Some(Keeping { base, layout, adopted, .. }) = newest(&self.keepings).cloned() else {
             return self.call_off(status::LAUNCHER, "no host keeps anything of this job");
         };
         self.start_by = None;
@@ -207,6 +206,16 @@ impl Job<'_> {
     }
 }
 
+/// What a host has kept that knows where ranks ran last. One that had just come back when the launcher was
+/// lost, of a job whose ranks were started once only, has as new a base as the others, and does not know: it
+/// was told that its ranks are elsewhere.
+fn newest(keepings: &[Option<Keeping>]) -> Option<&Keeping> {
+    let all = (0..).zip(keepings).filter_map(|(host, keeping)| Some((host, keeping.as_ref()?)));
+    let has_ranks = |host: u32, keeping: &Keeping| keeping.layout.first_of(host).is_some();
+    let newest = all.max_by_key(|(host, keeping)| (keeping.base.incarnation, has_ranks(*host, keeping)));
+    newest.map(|(_, keeping)| keeping)
+}
+
 /// If the former launcher had said that all ranks have ended for good, which were started from `base`: the
 /// exit status of the job. It may have wanted them to go on after that.
 fn end_that_was_known(keepings: &[Option<Keeping>], base: Base) -> Option<u8> {
@@ -244,6 +253,21 @@ mod tests {
         // They were started again.
         assert_eq!(known(&[keeping(4, None, false), keeping(3, Some(0), false)]), None);
         assert_eq!(known(&[keeping(4, Some(0), false), keeping(3, None, true)]), Some(0));
+    }
+
+    #[test]
+    fn a_host_that_had_just_come_back_does_not_say_where_ranks_were() {
+        let layout = Layout::new(&[1, 1]).unwrap();
+        let without = layout.moved(|_| 0).unwrap();
+        let back = || keeping(0, None, false).map(|kept| Keeping { layout: without.clone(), ..kept });
+        let keepings = [keeping(0, None, false), back()];
+        assert_eq!(newest(&keepings).map(|kept| &kept.layout), Some(&layout));
+        // Ranks were started without it, and it was told where they are.
+        let keepings =
+            [keeping(1, None, false).map(|kept| Keeping { layout: without.clone(), ..kept }), back()];
+        assert_eq!(newest(&keepings).map(|kept| &kept.layout), Some(&without));
+        let of_spare = [None, keeping(2, None, false)];
+        assert_eq!(newest(&of_spare).map(|kept| kept.base), Some(base(2)));
     }
 
     #[test]

@@ -1,0 +1,74 @@
+//! A remote shell whose commands stay when it is killed, and are not its children, as behind a network.
+//! (Those of [`Hosts::job`] are agents themselves.)
+
+use super::Hosts;
+use scash_bench::namespaces::script;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// What calls it writes its words and makes two pipes, which a thread here finds.
+#[derive(Debug)]
+pub struct FarShell {
+    script: PathBuf,
+    is_over: Arc<AtomicBool>,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl FarShell {
+    /// That of these hosts, which outlive it.
+    pub fn new(hosts: &Hosts) -> FarShell {
+        let (path, calls) = (hosts.file("far-rsh"), hosts.file("calls"));
+        fs::create_dir(&calls).unwrap();
+        let text = format!(
+            "exec 3<&0; call=$(mktemp -d {}/XXXXXX); mkfifo $call/in $call/out\n\
+             printf '%s\\n' $host \"$@\" >$call/words; mv $call/words $call/ready\n\
+             cat <&3 >$call/in & exec cat $call/out 3<&-",
+            calls.display()
+        );
+        script(&path, &text).unwrap();
+        hosts.job(""); // which writes the usual shell
+        let (usual, is_over) = (hosts.file("rsh"), Arc::new(AtomicBool::new(false)));
+        let serving = thread::spawn({
+            let is_over = Arc::clone(&is_over);
+            move || serve(&calls, &usual, &is_over)
+        });
+        FarShell { script: path, is_over, serving: Some(serving) }
+    }
+
+    /// The command.
+    pub fn path(&self) -> &Path {
+        &self.script
+    }
+}
+
+/// Runs what is called, until that is over.
+fn serve(calls: &Path, usual: &Path, is_over: &AtomicBool) {
+    let mut running: Vec<Child> = Vec::new();
+    while !is_over.load(Relaxed) {
+        for call in fs::read_dir(calls).unwrap().map(|entry| entry.unwrap().path()) {
+            if fs::rename(call.join("ready"), call.join("taken")).is_ok() {
+                let words = fs::read_to_string(call.join("taken")).unwrap();
+                let mut command = Command::new(usual);
+                // Each waits until the other end is there.
+                let input = File::open(call.join("in")).unwrap();
+                let output = File::options().write(true).open(call.join("out")).unwrap();
+                running.push(command.args(words.lines()).stdin(input).stdout(output).spawn().unwrap());
+            }
+        }
+        running.retain_mut(|child| child.try_wait().unwrap().is_none());
+        thread::sleep(Duration::from_millis(2));
+    }
+    // They end with their hosts.
+}
+
+impl Drop for FarShell {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        let _ = self.serving.take().map(JoinHandle::join);
+    }
+}
