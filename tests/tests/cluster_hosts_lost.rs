@@ -5,6 +5,7 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, run_until_injected, wait_for_status};
+use std::path::Path;
 use std::time::Duration;
 
 const LAPLACE: [&str; 4] = ["--size", "126", "--iterations", "60"];
@@ -101,9 +102,8 @@ fn a_host_that_is_lost_at_any_instant_takes_no_result_along() {
 fn copies_are_made_anew_so_that_one_host_after_the_other_may_be_lost() {
     let Some(hosts) = Hosts::new(3) else { return };
     for (first, second) in [(2, 3), (1, 3), (3, 1)] {
-        let job = replicas(hosts.job(THREE), 1, 5);
-        let ended = lose(&hosts, &job, "laplace", &LONG, &[(400, first), (1500, second)]);
-        ended.is_right();
+        let until = replicas(hosts.job(THREE), 1, 5).until(Path::new(env!("CARGO_BIN_EXE_until")));
+        hosts.run_through(until, |front| hosts.kill_in_turn(front, &[first, second]));
     }
 }
 

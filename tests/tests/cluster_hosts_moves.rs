@@ -31,8 +31,9 @@ fn lose(hosts: &Hosts, job: &HostsJob, pauses: &[(u64, u32)]) -> Ended {
 fn ranks_of_a_lost_host_go_to_the_spare_one_and_then_to_whoever_has_copies() {
     let Some(hosts) = Hosts::new(3) else { return };
     for (first, second) in [(1, 2), (2, 3), (2, 1)] {
-        let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(200, first), (1000, second)]);
-        ended.is_right();
+        let job = replicas(hosts.job(SPARE), 1);
+        let ended =
+            hosts.run_through(job.until(until()), |front| hosts.kill_in_turn(front, &[first, second]));
         let news = ended.err.lines().filter(|line| line.ends_with("comes back on host 10.77.0.3"));
         assert!(news.count() >= 2, "{ended}");
     }

@@ -3,6 +3,7 @@
 use super::built::built;
 use super::ended::Ended;
 use super::job::{run, run_beside};
+use super::running::wait_for_status;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scash_bench::namespaces::{Error, Namespaces, address, script};
@@ -91,6 +92,15 @@ impl Hosts {
     /// Kills all processes of a host at once, as one that loses its power. Returns how many there were.
     pub fn kill(&self, host: u32) -> usize {
         self.namespaces.kill(host).unwrap()
+    }
+
+    /// Kills hosts of a job one after the other, each when the checkpoint has a copy again.
+    pub fn kill_in_turn(&self, job: i32, hosts: &[u32]) {
+        for host in hosts {
+            wait_for_status(job, "copies of each checkpoint: 1, whole\n");
+            self.kill(*host);
+            wait_for_status(job, &format!("host {} is lost", self.name(*host)));
+        }
     }
 
     /// Sends all processes of a host a signal. One that has ended meanwhile needs none.
