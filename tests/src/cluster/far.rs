@@ -25,7 +25,7 @@ impl FarShell {
         let (path, calls) = (hosts.file("far-rsh"), hosts.file("calls"));
         fs::create_dir(&calls).unwrap();
         let text = format!(
-            "exec 3<&0; call=$(mktemp -d {}/XXXXXX); mkfifo $call/in $call/out\n\
+            "exec 3<&0; call=$(mktemp -d -p {}); mkfifo $call/in $call/out\n\
              printf '%s\\n' $host \"$@\" >$call/words; mv $call/words $call/ready\n\
              cat <&3 >$call/in & exec cat $call/out 3<&-",
             calls.display()

@@ -76,6 +76,11 @@ impl Job<'_> {
         self.layout.ranks_of(host).map(of).fold(0, u64::saturating_add)
     }
 
+    /// Whether all ranks have ended for good, and all has come that those of a host have printed.
+    pub(super) fn has_said_all(&self, host: u32) -> bool {
+        self.is_finished() && self.missing_of(host) == 0
+    }
+
     /// Some of what ranks had printed that have ended is lost with this host. They go on after all, and print
     /// it anew.
     pub(super) fn go_on_for_output(&mut self, host: u32) {

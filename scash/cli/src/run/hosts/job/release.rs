@@ -26,7 +26,7 @@ impl Job<'_> {
     pub(super) fn hint_at_another_launcher(&self, host: u32) -> Option<String> {
         let is_there = |link: &AgentLink| matches!(link.stage, AgentStage::Running | AgentStage::Done);
         let others = (0..).zip(&self.links).any(|(other, link)| other != host && is_there(link));
-        let is_complete = self.is_finished() && self.missing_of(host) == 0;
+        let is_complete = self.has_said_all(host);
         if others || is_complete || !self.supervisor.may_go_on() {
             return None;
         }

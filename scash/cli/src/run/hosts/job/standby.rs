@@ -111,7 +111,7 @@ impl Job<'_> {
         let is_there = |link: &&AgentLink| matches!(link.stage, AgentStage::Running | AgentStage::Done);
         let there = self.links.iter().filter(is_there).count();
         // When all ranks have ended, one that has said all is not missed.
-        let is_complete = self.is_finished() && self.missing_of(host) == 0;
+        let is_complete = self.has_said_all(host);
         if 2 * there > self.links.len() || is_complete || !self.supervisor.may_go_on() {
             return false;
         }
