@@ -308,3 +308,48 @@ fn kernels_are_compared_with_every_mpi_library_that_is_here() {
         }
     }
 }
+
+/// A program of that name that works like CRIU as far as benchmarks see, or fails at a step. What it restores
+/// is another process.
+fn criu(directory: &std::path::Path, fails_at: &str) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let program = directory.join(format!("criu-{fails_at}"));
+    let text = format!(
+        "#!/bin/sh\n\
+         [ \"$1\" = '{fails_at}' ] && {{ echo 'no such kernel'; exit 1; }}\n\
+         case $1 in\n\
+         --version) echo 'Version: 0.7';;\n\
+         dump) kill -9 $4; echo $4 > '{0}/dumped';;\n\
+         restore) sleep 600 > /dev/null 2>&1 & echo $! > $5; cp $5 '{0}/restored';;\n\
+         esac\n",
+        directory.display()
+    );
+    std::fs::write(&program, text).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+#[test]
+fn images_are_measured_beside_criu_and_no_process_that_it_dumps_or_restores_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let bench = |fails_at| {
+        let program = criu(directory.path(), fails_at);
+        run(&format!("bench checkpoints --only images --quick --criu {}", program.display()), &[])
+    };
+    let done = bench("nothing");
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success() && text.contains("CRIU 0.7 in turns with ours"), "{text}");
+    for left in ["dumped", "restored"] {
+        let number = std::fs::read_to_string(directory.path().join(left)).unwrap();
+        let process = std::path::Path::new("/proc").join(number.trim());
+        let state = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{left}: {state}");
+    }
+    for (fails_at, words) in
+        [("check", "check: exit status: 1: no such kernel"), ("restore", "restore: exit status: 1")]
+    {
+        let done = bench(fails_at);
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(!done.status.success() && said.contains(words), "{said}");
+    }
+}

@@ -81,12 +81,14 @@ fn word(fd: BorrowedFd<'_>) -> Option<u64> {
 /// Whether a descriptor is one that [`out_of_the_way`] has given, and still is that file; where that is to be
 /// [known](remember). Allocates nothing, and waits for no lock.
 pub fn is_out_of_the_way(fd: RawFd) -> bool {
-    if fd < 0 {
+    let Some(known) = place(fd).map(|place| place.load(Ordering::Relaxed)) else { return false };
+    // Of most files of the program's the number says it, without a system call.
+    if known >> 32 != u64::from(fd.cast_unsigned()) {
         return false;
     }
-    // SAFETY: it is not -1; if it is not open, the call fails.
+    // SAFETY: it is not -1, which has no place; if it is not open, the call fails.
     let given = unsafe { BorrowedFd::borrow_raw(fd) };
-    place(fd).zip(word(given)).is_some_and(|(place, word)| place.load(Ordering::Relaxed) == word)
+    word(given) == Some(known)
 }
 
 /// A descriptor that becomes readable when the process ends (Linux 5.3). Of several that ended, an epoll

@@ -1,5 +1,6 @@
 //! `scash bench checkpoints`: what it costs that ranks come back, and how long it takes until they do.
 
+use super::criu::Criu;
 use super::hosts::Hosts;
 use super::runner::{Job, On};
 use super::table::{Table, number, spread};
@@ -7,6 +8,7 @@ use super::turns::{Line, Variant, in_turns};
 use super::{Session, stalls};
 use scash_bench::figures::median;
 use scash_bench::record::Record;
+use std::path::PathBuf;
 use std::time::Instant;
 
 const ON: On = On::Sharing(2);
@@ -23,12 +25,16 @@ pub(super) struct Options {
     /// Measure only these
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = ["cost", "hosts", "images", "restarts"])]
     only: Vec<String>,
+
+    /// CRIU, measured beside images of ours (as root)
+    #[arg(long, value_name = "PROGRAM")]
+    criu: Option<PathBuf>,
 }
 
 impl Options {
     /// What is measured where nothing was said.
     pub(super) fn standard() -> Options {
-        Options { seconds: 60, only: Vec::new() }
+        Options { seconds: 60, only: Vec::new(), criu: None }
     }
 
     fn has(&self, name: &str) -> bool {
@@ -50,7 +56,10 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
         };
     }
     if options.has("images") {
-        complete &= images(session);
+        complete &= match options.criu.as_deref().map(Criu::new).transpose() {
+            Ok(criu) => images(session, criu.as_ref()),
+            Err(why) => session.measured::<()>(Err(why)).is_some(),
+        };
     }
     if options.has("restarts") {
         complete &= restarts(session);
@@ -199,58 +208,94 @@ const SIZES: [(&str, &str, &str); 3] =
     [("10M", "38/51", "431/206"), ("100M", "103/106", "407/199"), ("1000M", "564/603", "1692/590")];
 
 /// Images of processes with random contents.
-fn images(session: &Session) -> bool {
+fn images(session: &Session, criu: Option<&Criu>) -> bool {
     let mut table = Table::new(IMAGES);
     let mut complete = true;
-    for (size, criu, dmtcp) in SIZES {
-        let measure = |what: &str, more: &[&str]| {
-            let arguments = [what, "--private", size].into_iter().chain(more.iter().copied());
-            let job = Job::new("scash-micro", On::Sharing(1), arguments).with_options(NEVER);
-            let rounds = (0..session.how.rounds(3)).map(|_| session.measure(&job)).collect::<Vec<_>>();
-            rounds.iter().flatten().flatten().for_each(|record| session.object(record));
-            rounds
-        };
+    for (size, known, dmtcp) in SIZES {
         let quick: &[&str] = if session.how.quick { &["--rounds", "2"] } else { &[] };
-        let image = measure("image", quick);
-        let restart = measure("restart", &[&["--shared", "0"], quick].concat());
-        let ms = |rounds: &[Option<Vec<Record>>], names: &[&str]| {
-            let sum = |records: &Vec<Record>| -> Option<f64> {
-                names.iter().map(|name| records.first()?.figures.get(*name).copied()).sum()
-            };
-            median(&rounds.iter().map(|records| sum(records.as_ref()?)).collect::<Vec<_>>())
-                .map(|us| us / 1e3)
-        };
-        complete &= image.iter().chain(&restart).all(Option::is_some);
+        let (mut ours, mut theirs) = (ImageRounds::default(), Vec::new());
+        for _ in 0..session.how.rounds(3) {
+            complete &= ours.measure(session, size, quick);
+            if let Some(criu) = criu {
+                let micro = session.runner.program("scash-micro");
+                let times = session.measured(micro.and_then(|micro| criu.dump_and_restore(&micro, size)));
+                complete &= times.is_some();
+                theirs.push(times);
+            }
+        }
+        let of =
+            |which: usize| median(&theirs.iter().map(|times| Some((*times)?[which])).collect::<Vec<_>>());
+        let beside = format!("{}/{}", number(of(0)), number(of(1)));
         table.line([
             size.to_owned(),
-            number(ms(&image, &["first_us"])),
-            number(ms(&image, &["later_us"])),
-            number(ms(&image, &["stop_us"])),
-            number(ms(&image, &["image_us"])),
-            number(ms(&restart, &["start_us", "image_us", "join_us", "shared_us", "resume_us"])),
-            number(ms(&restart, &["restart_us"])),
-            criu.to_owned(),
+            number(ours.image(&["first_us"])),
+            number(ours.image(&["later_us"])),
+            number(ours.image(&["stop_us"])),
+            number(ours.image(&["image_us"])),
+            number(ours.restart(&["start_us", "image_us", "join_us", "shared_us", "resume_us"])),
+            number(ours.restart(&["restart_us"])),
+            if criu.is_some() { beside } else { known.to_owned() },
             dmtcp.to_owned(),
         ]);
     }
+    let others = match criu {
+        Some(criu) => format!(
+            "CRIU {} in turns with ours, by way of /dev/shm. Not measured now: what DMTCP took",
+            criu.version()
+        ),
+        None => "Not measured now: what CRIU and DMTCP took".to_owned(),
+    };
     session.show(&format!(
-        "Images of one rank with private memory of random contents, ms. Not measured now: what CRIU and DMTCP \
-         took to dump and to restore as much, on another day, on a machine of this kind\n{table}"
+        "Images of one rank with private memory of random contents, ms. {others} to dump and to restore as much, on \
+         another day, on a machine of this kind\n{table}"
     ));
     complete
 }
 
-const IMAGES: [&str; 9] = [
-    "",
-    "first",
-    "1 % changed",
-    "of it stop",
-    "image",
-    "restore",
-    "from the kill on",
-    "CRIU 4.2",
-    "DMTCP 5.0",
-];
+/// Rounds of `scash-micro image` and `scash-micro restart`.
+#[derive(Default)]
+struct ImageRounds {
+    images: Vec<Option<Vec<Record>>>,
+    restarts: Vec<Option<Vec<Record>>>,
+}
+
+impl ImageRounds {
+    /// One more round; whether it could be measured.
+    fn measure(&mut self, session: &Session, size: &str, quick: &[&str]) -> bool {
+        let private = ["--private", size];
+        let measure = |what: &[&str]| {
+            let arguments = [what, &private, quick].concat();
+            let round =
+                session.measure(&Job::new("scash-micro", On::Sharing(1), arguments).with_options(NEVER));
+            round.iter().flatten().for_each(|record| session.object(record));
+            round
+        };
+        self.images.push(measure(&["image"]));
+        self.restarts.push(measure(&["restart", "--shared", "0"]));
+        [&self.images, &self.restarts].iter().all(|rounds| rounds.last().is_some_and(Option::is_some))
+    }
+
+    /// The median of a sum of figures of images, in ms.
+    fn image(&self, names: &[&str]) -> Option<f64> {
+        sum_of(&self.images, names)
+    }
+
+    /// The same of restarts.
+    fn restart(&self, names: &[&str]) -> Option<f64> {
+        sum_of(&self.restarts, names)
+    }
+}
+
+fn sum_of(rounds: &[Option<Vec<Record>>], names: &[&str]) -> Option<f64> {
+    let sum = |records: &Vec<Record>| -> Option<f64> {
+        names.iter().map(|name| records.first()?.figures.get(*name).copied()).sum()
+    };
+    let sums = rounds.iter().map(|records| sum(records.as_ref()?)).collect::<Vec<_>>();
+    median(&sums).map(|us| us / 1e3)
+}
+
+const IMAGES: [&str; 9] =
+    ["", "first", "1 % changed", "of it stop", "image", "restore", "from the kill on", "CRIU", "DMTCP 5.0"];
 
 /// Shared and private memory with which restarts are measured.
 const MEMORIES: [(&str, &str); 3] = [("1M", "1M"), ("256M", "100M"), ("512M", "100M")];

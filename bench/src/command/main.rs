@@ -12,6 +12,7 @@ mod apps;
 mod cache;
 mod checkpoints;
 mod comm;
+mod criu;
 mod hosts;
 mod limited;
 mod micro;

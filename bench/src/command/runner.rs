@@ -148,7 +148,7 @@ impl Runner {
         job: &Job,
         limit: Limit,
     ) -> Result<Vec<Record>, RunFailure> {
-        launcher.arg(self.program(job).map_err(RunFailure::Other)?).args(&job.arguments);
+        launcher.arg(self.program(job.program).map_err(RunFailure::Other)?).args(&job.arguments);
         records(job, &limit.output(launcher, job)?).map_err(RunFailure::Other)
     }
 
@@ -168,15 +168,17 @@ impl Runner {
         }
     }
 
-    /// A program's path.
-    fn program(&self, job: &Job) -> Result<PathBuf, String> {
-        let program = self.command.with_file_name(job.program);
+    /// The path of a program of the workspace.
+    ///
+    /// # Errors
+    /// It is not there, and the message says how to get it.
+    pub(super) fn program(&self, name: &str) -> Result<PathBuf, String> {
+        let program = self.command.with_file_name(name);
         if !program.is_file() {
             let place = program.parent().unwrap_or(&program).display();
             return Err(format!(
-                "there is no {} in {place}: benchmarks need the programs of the workspace beside this command; build them with \
-                 `cargo build --release --workspace`",
-                job.program
+                "there is no {name} in {place}: benchmarks need the programs of the workspace beside this command; build them with \
+                 `cargo build --release --workspace`"
             ));
         }
         Ok(program)
@@ -184,7 +186,7 @@ impl Runner {
 
     /// The command that runs a job.
     pub(super) fn command(&self, job: &Job) -> Result<Command, String> {
-        let program = self.program(job)?;
+        let program = self.program(job.program)?;
         let mut command = match job.on {
             On::Sequential | On::Threads(_) | On::Alone => Command::new(&program),
             On::Ranks(..) | On::Sharing(_) | On::Hosts(..) => Command::new(&self.command),

@@ -3,7 +3,7 @@
 //! `SCASH_SHARE=off scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each
 //! rank where they differ. What is measured is said where each is: [`barrier`], [`update`], [`read`],
 //! [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`], [`image`], [`restart`], [`stall`].
-//! [`engine`] and [`network`] need no job.
+//! [`engine`], [`network`] and [`hold`] need no job.
 //!
 //! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is
 //! fixed by its options, and only one rank, which took the time, has an [`Outcome`] to print.
@@ -13,6 +13,7 @@ mod barrier;
 mod diff;
 mod engine;
 mod fault;
+mod hold;
 mod image;
 mod lock;
 mod memory;
@@ -48,6 +49,7 @@ struct Arguments {
 enum Command {
     Engine(engine::Options),
     Network(network::Options),
+    Hold(hold::Options),
     #[command(flatten)]
     OfAJob(OfAJob),
 }
@@ -107,6 +109,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.what {
         Command::Engine(options) => print("engine", engine::measure(options)?, arguments.json),
         Command::Network(options) => print("network", network::measure(options)?, arguments.json),
+        Command::Hold(options) => hold::hold(options),
         Command::OfAJob(what) => run_in_job(what, arguments.json),
     }
 }

@@ -158,11 +158,7 @@ fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
 }
 
 fn number(digits: &[u8], base: u32) -> Option<u64> {
-    let mut value = 0u64;
-    for &digit in digits {
-        value = value.checked_mul(base.into())?.checked_add(char::from(digit).to_digit(base)?.into())?;
-    }
-    (!digits.is_empty()).then_some(value)
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, base).ok()
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::store::PAGE;
 use std::ops::Range;
 
 const WORD: usize = size_of::<u64>();
+/// So many words of a page are looked at together.
+const AT_ONCE: usize = 16;
 /// State and how often its owner has it; the owner and how many use it; its kind and what spins; two places
 /// in the list of robust ones.
 const MUTEX: usize = 5;
@@ -64,19 +66,22 @@ impl<'a> Owners<'a> {
     /// # Safety
     /// A page begins there that can be read, and so can all that the mappings say. Nobody changes them.
     pub(super) unsafe fn lock_in(&self, page: usize) -> Option<usize> {
-        (page..page + PAGE).step_by(WORD).find_map(|at| {
-            // SAFETY: it is a word of the page.
-            let word = unsafe { read(at) };
-            if !self.is_near(low(word) & !FLAGS) {
+        (page..page + PAGE).step_by(AT_ONCE * WORD).find_map(|first| {
+            // SAFETY: they are words of the page.
+            let words = unsafe { std::ptr::with_exposed_provenance::<[u64; AT_ONCE]>(first).read() };
+            let is_near = |word: &u64| self.is_near(low(*word) & !FLAGS);
+            // Nearly always none is. This is asked of all, which the machine does at once.
+            if !words.iter().fold(false, |any, word| any | is_near(word)) {
                 return None;
             }
+            let near = words.iter().enumerate().filter(|(_, word)| is_near(word));
             // SAFETY: as the caller promises.
-            unsafe { self.lock_around(at, page) }
+            near.map(|(i, _)| first + i * WORD).find_map(|at| unsafe { self.lock_around(at, page) })
         })
     }
 
     fn is_near(&self, number: u32) -> bool {
-        (self.least..=self.most).contains(&number)
+        (self.least <= number) & (number <= self.most)
     }
 
     fn is_one_of_them(&self, number: u32) -> bool {
@@ -178,13 +183,6 @@ fn low(word: u64) -> u32 {
 
 fn high(word: u64) -> u32 {
     (word >> 32) as u32
-}
-
-/// # Safety
-/// There is a word.
-unsafe fn read(at: usize) -> u64 {
-    // SAFETY: as the caller promises.
-    unsafe { std::ptr::with_exposed_provenance::<u64>(at).read() }
 }
 
 #[cfg(test)]

@@ -56,8 +56,8 @@ struct SlotBatch {
     bytes: *const u8,
 }
 
-/// Most pages of a batch.
-const MOST_AT_ONCE: u32 = 1 << 14;
+/// Most pages of a batch: those that were just searched for locks are still in the processor's cache.
+const MOST_AT_ONCE: u32 = 1 << 7;
 
 /// Why an epoch is not in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,8 +238,13 @@ impl<'a> Staged<'a> {
     /// In builds that check it, if the page has a line already: an image would have two opinions of it.
     #[inline]
     fn enter(&mut self, entry: Entry) {
-        let end = DESCRIPTION + (self.count + 1) * ENTRY;
-        if self.store.is_durable() && end > self.room {
+        self.enter_all(&[entry]);
+    }
+
+    /// As [`enter`](Self::enter), of pages in ascending order.
+    fn enter_all(&mut self, entries: &[Entry]) {
+        let end = DESCRIPTION + (self.count + entries.len() as u64) * ENTRY;
+        while self.store.is_durable() && end > self.room {
             let from = self.room.max(DESCRIPTION);
             let at = self.store.geometry.index_at(self.epoch.0 % 2) + from;
             if !self.allocate(at, ROOM) {
@@ -249,24 +254,29 @@ impl<'a> Staged<'a> {
         }
         let at = self.entries.wrapping_add(usize::try_from(self.count).unwrap_or(0));
         // SAFETY: the entry before was written, if there is one.
-        debug_assert!(self.count == 0 || unsafe { at.wrapping_sub(1).read() }.key < entry.key, "{entry:?}");
+        let last = (self.count > 0).then(|| unsafe { at.wrapping_sub(1).read() }.key);
+        let keys = || last.into_iter().chain(entries.iter().map(|entry| entry.key));
+        debug_assert!(keys().is_sorted_by(|one, next| one < next), "{last:?}, {:?}", entries.first());
         // SAFETY: there are as many places for entries as slots, each entry has a slot of its own, and
         // nobody else uses them.
-        unsafe { at.write(entry) };
-        self.count += 1;
+        unsafe { ptr::copy_nonoverlapping(entries.as_ptr(), at, entries.len()) };
+        self.count += entries.len() as u64;
     }
 
     /// Saves pages of which it is known that the epoch before has their bytes: so many, from this one on.
     /// Returns how many it did before one that the epoch before has not.
     pub fn keep(&mut self, first: Key, pages: usize) -> usize {
-        let mut kept = 0;
-        while kept < pages
-            && let Some(entry) = self.known(first.plus(kept))
-            && self.slots.keep(entry.slot).is_ok()
-        {
-            self.enter(entry);
-            kept += 1;
+        if self.known(first).is_none() {
+            return 0;
         }
+        // Pages that follow one another do so in the index, too.
+        let rest = &self.known[self.next_known..];
+        let follow = rest.iter().take(pages).enumerate().take_while(|(page, entry)| {
+            entry.key == first.plus(*page) && self.slots.keep(entry.slot).is_ok()
+        });
+        let kept = follow.count();
+        self.enter_all(&rest[..kept]);
+        self.next_known += kept;
         kept
     }
 

@@ -1,0 +1,29 @@
+//! Private memory as that of [`image`](crate::image), held for programs that dump processes.
+
+use crate::image::Random;
+use crate::{Error, Result};
+use scash_bench::size;
+use std::fs::File;
+use std::path::PathBuf;
+
+/// Hold private memory with random contents, for programs that dump processes, until killed
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// So much memory
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "100M")]
+    private: usize,
+
+    /// A file that is made when the memory is written
+    #[arg(value_name = "FILE")]
+    ready: PathBuf,
+}
+
+/// Holds it. Returns if the file cannot be made.
+pub(crate) fn hold(options: &Options) -> Result<bool> {
+    let memory = Random::of(options.private);
+    File::create(&options.ready).map_err(Error::Output)?;
+    loop {
+        std::thread::park();
+        std::hint::black_box(&memory);
+    }
+}
