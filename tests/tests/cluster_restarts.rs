@@ -11,9 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Points at which ranks can be killed, each passed in a run of the programs below.
-const POINTS: [&str; 23] = [
+const POINTS: [&str; 24] = [
     "kill rank 1 at barrier 7 after enter",
     "kill rank 0 at barrier 8 after flush",
+    "kill rank 1 at barrier 8 after meet",
     "kill rank 1 at barrier 9 after done",
     "kill rank 0 at checkpoint 2 after due",
     "kill rank 1 at checkpoint 2 after stop",
@@ -462,6 +463,10 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
         ("pipe", "is a pipe"),
         ("mapping", "shares memory with others"),
         ("removed file", "mapped, a file that was removed or replaced"),
+        ("nameless file", "is a file without a name"),
+        ("timer", "POSIX timers"),
+        ("alarm", "a running interval timer"),
+        ("epoll", "is no file"),
     ] {
         let ended = replicas(Job::plain(2), 1, &[]).run(phoenix, &[what]);
         assert_eq!(ended.status, 0, "{ended}");

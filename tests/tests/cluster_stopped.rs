@@ -5,9 +5,12 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
-    Ended, Job, all_kinds, came_back, newest_epoch, replicas, run_beside, signal_rank, wait_for,
+    Ended, Job, all_kinds, came_back, newest_epoch, processes_of_rank, replicas, run_beside, signal_rank,
+    wait_for,
 };
+use std::collections::HashSet;
 use std::path::Path;
+use std::time::Duration;
 
 const LU: [&str; 6] = ["--size", "256", "--block", "16", "--check", "--json"];
 
@@ -89,4 +92,39 @@ fn random_failures_on_one_host_do_not_change_the_result() {
         killed += deaths;
     }
     assert!(killed > 10, "{killed} deaths");
+}
+
+/// Some milliseconds after it was started, and it takes some twenty until it has its memory back.
+#[test]
+fn a_rank_that_comes_back_is_killed_before_it_has_all_of_its_memory() {
+    let churn = Path::new(env!("CARGO_BIN_EXE_churn"));
+    let arguments = ["60", "40000"];
+    let sorted = |ended: &Ended| {
+        assert_eq!(ended.status, 0, "{ended}");
+        let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let undisturbed = sorted(&Job::plain(2).run(churn, &arguments));
+    let job = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 40"]).option("--restarts", "100");
+    let ended = run_beside(job.command(churn, &arguments), |front| {
+        let mut seen = HashSet::new();
+        let mut next = || {
+            let new = wait_for("next start of rank 1", || {
+                processes_of_rank(front, 1).into_iter().find(|pid| !seen.contains(pid))
+            });
+            seen.insert(new);
+            new
+        };
+        next();
+        for milliseconds in (0..12).map(|number| number * 2) {
+            let pid = next();
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            // SAFETY: the call takes numbers. The launcher has not waited for the process, which is at barrier
+            // 40 at the least for as long as it comes back.
+            assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+        }
+    });
+    assert_eq!(sorted(&ended), undisturbed, "{ended}");
+    assert_eq!(came_back(&ended), 1 + 12, "{ended}");
 }

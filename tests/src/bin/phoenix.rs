@@ -105,6 +105,19 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             file.as_file().set_len(4096).unwrap();
             Box::new(mapped(libc::MAP_PRIVATE, file.as_raw_fd()))
         }
+        "nameless file" => Box::new(tempfile::tempfile().unwrap()),
+        "timer" => Box::new(timer()),
+        "alarm" => {
+            // SAFETY: the call takes a number. The program has ended by then.
+            unsafe { libc::alarm(3600) };
+            Box::new(())
+        }
+        "epoll" => {
+            // SAFETY: the call takes a number.
+            let epoll = unsafe { libc::epoll_create1(0) };
+            assert!(epoll >= 0);
+            Box::new(epoll)
+        }
         "deaf thread" => {
             let (ready, is_ready) = std::sync::mpsc::channel();
             let body = move || {
@@ -123,6 +136,16 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         }
         other => panic!("{other}?"),
     }
+}
+
+/// A timer that does not run.
+fn timer() -> libc::timer_t {
+    let mut timer = std::ptr::null_mut();
+    // SAFETY: without a description of what is to happen it is a signal, which does not come; the call fills
+    // the variable.
+    let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, std::ptr::null_mut(), &raw mut timer) };
+    assert_eq!(made, 0);
+    timer
 }
 
 /// Takes from a file what was in it.

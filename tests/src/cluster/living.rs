@@ -54,13 +54,18 @@ pub fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     }
 }
 
+/// The processes that are a rank of the job that a command has started: one, or none, or two while one ends.
+pub fn processes_of_rank(front: i32, rank: u32) -> Vec<i32> {
+    let all = launcher(front).map(children).unwrap_or_default();
+    all.into_iter().filter(|pid| rank_of(*pid) == Some(rank)).collect()
+}
+
 /// Sends a signal to a rank of the job that a command has started.
 ///
 /// # Panics
 /// If there is no such rank.
 pub fn signal_rank(front: i32, rank: u32, signal: i32) {
-    let ranks = || launcher(front).map(children).unwrap_or_default().into_iter();
-    let pid = wait_for("such rank", || ranks().find(|pid| rank_of(*pid) == Some(rank)));
+    let pid = wait_for("such rank", || processes_of_rank(front, rank).first().copied());
     // SAFETY: the call takes numbers.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }

@@ -35,7 +35,10 @@ pub use job::{
     Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, observe_losable, run, run_beside,
 };
 pub use job_directory::JobDirectory;
-pub use living::{came_back, launcher, newest_epoch, open_store, rank_of, replicas, signal_rank, wait_for};
+pub use living::{
+    came_back, launcher, newest_epoch, open_store, processes_of_rank, rank_of, replicas, signal_rank,
+    wait_for,
+};
 pub use lost_launcher::{Orphan, kill_launcher, wait_for_status_on, wait_until_all_are_gone};
 pub use running::{scash, wait_for_status, wait_for_status_meanwhile};
 

@@ -26,7 +26,7 @@ pub struct CheckpointStats {
     pub scan: Duration,
     /// Comparing and copying shared pages.
     pub shared: Duration,
-    /// Bringing it to the disk, if the store is there.
+    /// Bringing it to the disk, or to copies on other hosts, and marking it as whole.
     pub fence: Duration,
     /// Waiting until all ranks have theirs.
     pub meeting: Duration,

@@ -379,8 +379,11 @@ impl Runtime {
                     self.context.copies.mark(&*self.context.endpoint, holder, &checkpoints.store)?;
                     checkpoints.tell(Input::Marked(holder))?;
                 }
-                Output::Staged => return Ok(true),
-                Output::NotStaged => return Ok(false),
+                Output::Staged | Output::NotStaged => {
+                    let rest = checkpoints.watch.lap();
+                    checkpoints.counts.fence += rest;
+                    return Ok(output == Output::Staged);
+                }
                 _ => {}
             }
         }
