@@ -122,6 +122,20 @@ fn ranks_move_where_the_user_wants_them_and_a_drained_host_is_not_missed() {
     ended.said(&news);
 }
 
+/// Where the loss of any other host ends the job.
+#[test]
+fn a_drained_host_is_not_missed_without_copies() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = replicas(hosts.job(TWO), 1).options("--on-loss fail");
+    hosts.run_through(job.until(until()), |front| {
+        wait_for_status(front, "last checkpoint: epoch ");
+        scash(&["drain", &front.to_string(), "10.77.0.2"]).succeeded();
+        wait_for_status(front, "host 10.77.0.2 is there, without ranks");
+        hosts.kill(2);
+        wait_for_status(front, "host 10.77.0.2 is lost");
+    });
+}
+
 #[test]
 fn a_rank_whose_new_host_is_lost_before_the_next_checkpoint_comes_back_where_it_was() {
     let Some(hosts) = Hosts::new(3) else { return };

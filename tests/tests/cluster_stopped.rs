@@ -120,8 +120,8 @@ fn a_rank_that_comes_back_is_killed_before_it_has_all_of_its_memory() {
         for milliseconds in (0..12).map(|number| number * 2) {
             let pid = next();
             std::thread::sleep(Duration::from_millis(milliseconds));
-            // SAFETY: the call takes numbers. The launcher has not waited for the process, which is at barrier
-            // 40 at the least for as long as it comes back.
+            // SAFETY: the call takes numbers. The launcher has not waited for the process, which needs longer
+            // than that to come to an end.
             assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
         }
     });

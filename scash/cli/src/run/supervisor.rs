@@ -233,7 +233,7 @@ impl Supervisor {
     /// A rank could not be started.
     pub(super) fn not_started(&mut self, missing: u32, status: u8) -> Vec<Action> {
         self.running -= missing;
-        self.verdict = Some(status);
+        self.verdict.get_or_insert(status.max(1));
         self.kill()
     }
 

@@ -257,7 +257,7 @@ impl<'a> Job<'a> {
         let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
         let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
         let tell = self.start_by.and(self.tell_by);
-        let doubts = self.survival.as_ref().and_then(Survival::deadline);
+        let doubts = self.survival.as_ref().and_then(|all| all.deadline(self.supervisor.may_go_on()));
         let unsaid = self.over_since.map(|_| Instant::now() + output::LOOK_AGAIN);
         let own =
             [last_lines, unsaid, cut_off, held, self.start_by, tell, self.dead_by, self.calls_served_at()];
@@ -509,7 +509,8 @@ impl<'a> Job<'a> {
                     host,
                     &format!("its agent has said nothing for {silence} s: it is down, or the way to it is"),
                 );
-            } else if is_late(self.dead_by) && self.link(host).is_open() {
+            } else if is_late(self.dead_by) && self.link(host).is_open() && !self.link(host).ranks.is_empty()
+            {
                 self.lose(host, "its agent does not say that its ranks have ended although they were killed");
             }
         }

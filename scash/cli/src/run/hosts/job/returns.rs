@@ -18,6 +18,8 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 /// A host that stays for so long is as good as new.
 const PROBATION: Duration = Duration::from_secs(120);
+/// How long it is waited for what called a host last.
+const MOMENT: Duration = Duration::from_millis(50);
 /// How long an agent that is called again may take until it is ready.
 const ANSWER: Duration = Duration::from_secs(30);
 
@@ -32,6 +34,8 @@ struct Absence {
     waits_until: Option<Instant>,
     /// When it came back.
     back: Option<Instant>,
+    /// The user has said that it is to be called, and it is called until it comes.
+    is_asked_for: bool,
 }
 
 /// Which hosts are called again, and when, as a value.
@@ -52,6 +56,7 @@ impl Returns {
     /// A host is out of reach. `has_ranks`: so that they could wait for it. Returns for how long they do.
     fn lost(&mut self, host: u32, has_ranks: bool, now: Instant) -> Option<Duration> {
         let absence = self.absent.entry(host).or_default();
+        absence.is_asked_for = false;
         if absence.back.take().is_some_and(|back| now >= back + PROBATION) {
             absence.calls = 0;
         }
@@ -83,19 +88,27 @@ impl Returns {
     /// It has not come: it is called again later.
     fn failed(&mut self, host: u32, now: Instant) {
         let absence = self.absent.entry(host).or_default();
-        absence.next = self.wish.calls.then(|| now + pause(absence.calls));
+        let is_called = self.wish.calls || absence.is_asked_for;
+        absence.next = is_called.then(|| now + pause(absence.calls));
+    }
+
+    /// What called it last is not gone yet.
+    fn called_a_moment_later(&mut self, host: u32, now: Instant) {
+        self.absent.entry(host).or_default().next = Some(now + MOMENT);
     }
 
     /// The user wants it to be called now.
     fn asked(&mut self, host: u32, now: Instant) {
         self.left_out.remove(&host);
-        self.absent.entry(host).or_default().next = Some(now);
+        let absence = self.absent.entry(host).or_default();
+        (absence.next, absence.is_asked_for) = (Some(now), true);
     }
 
     /// It is there again.
     fn returned(&mut self, host: u32, now: Instant) {
         let absence = self.absent.entry(host).or_default();
         (absence.next, absence.waits_until, absence.back) = (None, None, Some(now));
+        absence.is_asked_for = false;
     }
 
     /// Whether ranks wait for some host.
@@ -159,9 +172,10 @@ impl Job<'_> {
         }
         for host in survival.returns.due(now) {
             let link = &self.links[host as usize];
-            // The command that called it last is perhaps not gone yet.
             if link.stage == AgentStage::Gone && link.exit.is_some() {
                 self.call_again(host);
+            } else if let Some(survival) = &mut self.survival {
+                survival.returns.called_a_moment_later(host, now);
             }
         }
         for host in 0..self.layout.hosts() {
@@ -328,6 +342,9 @@ mod tests {
         assert_eq!(returns.due(now), [2]);
         returns.called(2);
         returns.failed(2, now);
+        assert_eq!(returns.deadline(), Some(now + pause(1)), "it is, until it comes");
+        returns.returned(2, now);
+        returns.lost(2, true, now);
         assert_eq!(returns.deadline(), None);
     }
 

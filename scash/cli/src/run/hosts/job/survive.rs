@@ -65,10 +65,10 @@ impl Survival {
         })
     }
 
-    /// When [`Job::recover`] is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        let all = [self.recovery.deadline(), self.returns.deadline(), self.accusations.deadline()];
-        all.into_iter().flatten().min()
+    /// When [`Job::recover`] is due. `may_go_on`: whether hosts are called again.
+    pub(super) fn deadline(&self, may_go_on: bool) -> Option<Instant> {
+        let returns = self.returns.deadline().filter(|_| may_go_on && !self.is_finished);
+        [self.recovery.deadline(), returns, self.accusations.deadline()].into_iter().flatten().min()
     }
 }
 
@@ -318,6 +318,7 @@ impl Job<'_> {
     pub(super) fn give_up(&mut self, failure: &JobFailure) {
         // What hosts keep that this launcher does not reach may be enough for another one.
         self.unreached.clear();
+        self.held_back.clear();
         self.supervisor.gone();
         let place = failure.rank.and_then(|rank| self.place(rank));
         let actions = self.supervisor.failed(failure, place.as_deref(), Instant::now());
@@ -363,7 +364,10 @@ impl Job<'_> {
             return true;
         }
         let copies = self.survival.as_ref().map_or(0, |survival| survival.rule.count);
-        if copies == 0 || !others || !may_go_on {
+        // Without copies, one that has nothing may go all the same, as one that was drained.
+        let is_recalled = self.survival.as_ref().is_some_and(|survival| survival.recall.is_under_way());
+        let has_nothing = rank.is_none() && missing.is_none() && !is_recalled;
+        if copies == 0 && !has_nothing || !others || !may_go_on {
             if let Some(missing) = missing {
                 let name = &self.hosts.names[host as usize];
                 crate::say(&format!("{missing} bytes that its ranks have printed are lost with host {name}"));
