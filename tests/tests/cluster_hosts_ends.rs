@@ -5,7 +5,7 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, Hosts, HostsJob, kill_launcher, new_mark, run, wait_until_all_are_gone};
-use scash_tests::cluster::{LIMIT, MARK, wait_for_status, wait_for_status_on};
+use scash_tests::cluster::{LIMIT, MARK, scash, wait_for_status, wait_for_status_on};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{PipeReader, Read};
@@ -253,6 +253,23 @@ fn what_ranks_of_a_lost_host_have_printed_before_a_checkpoint_is_printed_where_t
     let Some(hosts) = Hosts::new(2) else { return };
     let unread = lose_host_2_while_nobody_reads(&hosts, hosts.job(TWO));
     wait_until("the host is missed", || said(&hosts).contains("go on from"));
+    all_is_read(&hosts, unread);
+}
+
+/// Its ranks could go back to it, and all would wait until what these have printed is read.
+#[test]
+fn nobody_waits_for_a_slow_reader_when_a_lost_host_is_back() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let unread = lose_host_2_while_nobody_reads(&hosts, hosts.job(TWO));
+    let front = i32::try_from(unread.launcher.id()).unwrap();
+    wait_for_status(front, "host 10.77.0.2 is there, without ranks");
+    let epoch = || -> u64 {
+        let status = scash(&["status", &front.to_string()]).out;
+        let epoch = status.split("last checkpoint: epoch ").nth(1).and_then(|text| text.split(',').next());
+        epoch.and_then(|epoch| epoch.trim().parse().ok()).unwrap_or_else(|| panic!("{status}"))
+    };
+    let then = epoch();
+    wait_until("ranks go on", || epoch() > then + 5);
     all_is_read(&hosts, unread);
 }
 

@@ -84,6 +84,30 @@ fn ranks_that_have_all_been_on_one_host_go_on_on_two() {
     }
 }
 
+/// Its agent cannot open a file more.
+#[test]
+fn a_spare_host_that_cannot_take_ranks_is_done_without() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let ended = hosts.run_through(replicas(hosts.job(SPARE), 1).until(until()), |front| {
+        wait_for_status(front, "copies of each checkpoint: 1, whole\n");
+        hosts.processes(3).into_iter().for_each(open_no_more_files);
+        hosts.kill(2);
+        wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1, 2, 3");
+    });
+    ended.said(&["host 10.77.0.3: ", "Too many open files", "rank 2 comes back on host 10.77.0.1"]);
+}
+
+fn open_no_more_files(pid: i32) {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let names = descriptors.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let open: Vec<u64> = names.filter_map(|name| name.parse().ok()).collect();
+    let free = (0..).find(|number| !open.contains(number)).unwrap();
+    let limit = libc::rlimit { rlim_cur: free, rlim_max: free };
+    // SAFETY: the call reads the limit, and writes none.
+    let set = unsafe { libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) };
+    assert_eq!(set, 0);
+}
+
 #[test]
 fn spare_hosts_without_replicas_are_refused() {
     let Some(hosts) = Hosts::new(3) else { return };

@@ -295,6 +295,22 @@ fn a_job_that_is_not_there_and_a_host_that_is_none_of_its_are_refused() {
     run(none).refused(&["no agent of job 999999999 is here; say with --host where it has been"]);
 }
 
+/// Ranks of the host before have copies on it, and no others have them.
+#[test]
+fn a_launcher_that_reaches_too_few_hosts_leaves_the_job_to_one_that_reaches_more() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job("10.77.0.1:1,10.77.0.2:1,10.77.0.3:1"));
+    let orphan = orphan(&hosts, &job);
+    let said = run_to_an_error(orphan.resume(None, &["--host", "10.77.0.1"]));
+    assert!(said.contains("rank 1 is lost: no store that is left has "), "{said}");
+    assert!(
+        said.contains(&format!("`scash resume {}-", orphan.job))
+            && said.contains("goes on with what hosts keep"),
+        "{said}"
+    );
+    goes_on(&hosts, orphan, "10.77.0.1,10.77.0.2,10.77.0.3").is_right();
+}
+
 fn run_to_an_error(mut command: std::process::Command) -> String {
     let output = command.output().unwrap();
     assert!(!output.status.success());

@@ -317,6 +317,7 @@ impl<'a> Job<'a> {
                 }
             }
         }
+        self.move_ranks_if_all_is_read();
     }
 
     /// Takes what an agent has said.
@@ -383,10 +384,13 @@ impl<'a> Job<'a> {
         self.layout.is_on(rank, host)
     }
 
-    /// An agent cannot start (all of) its ranks.
+    /// An agent cannot start (all of) its ranks, or cannot take their stores.
     fn refused(&mut self, host: u32, status: u8, why: &str) {
         if self.is_taken_over() {
             return self.keeps_nothing(host, why);
+        }
+        if self.may_do_without(host) {
+            return self.lose(host, why);
         }
         let why = format!("host {}: {why}", self.link(host).name);
         if self.start_by.is_some() {
@@ -503,7 +507,10 @@ impl<'a> Job<'a> {
                 let command = self.link(host).command.clone();
                 let most = self.timeout_at_start().as_secs();
                 self.lose(host, &format!("`{command}` has brought no agent that is ready in {most} s"));
-            } else if self.link(host).is_served() && now >= self.link(host).heard + SILENCE {
+            } else if self.link(host).is_served()
+                && now >= self.link(host).heard + SILENCE
+                && !self.link(host).has_unread()
+            {
                 let silence = SILENCE.as_secs();
                 self.lose(
                     host,

@@ -8,6 +8,7 @@ use super::succession::JobName;
 use crate::run::exits::reap;
 use crate::run::signals;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -184,6 +185,14 @@ impl AgentLink {
     /// Whether it has answered and has not ended.
     pub(super) fn is_served(&self) -> bool {
         self.is_open() && self.stage != AgentStage::Calling
+    }
+
+    /// Whether something has come from it that was not read yet.
+    pub(super) fn has_unread(&self) -> bool {
+        let Some(from) = &self.from else { return false };
+        let mut all = [PollFd::new(from.as_fd(), PollFlags::POLLIN)];
+        let is_some = poll(&mut all, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+        is_some && all[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN))
     }
 
     /// If it was done, it is not any more: its ranks may be started again.

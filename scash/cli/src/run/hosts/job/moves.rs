@@ -9,7 +9,10 @@ use crate::run::hosts::placement::Relocations;
 use crate::run::recovery::Loss;
 use scash_join::boot::{Exit, Layout};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// So long after a checkpoint ranks may move: they do again what they have done since.
+const GOOD_TIME: Duration = Duration::from_secs(1);
 
 /// Which ranks are to run elsewhere.
 #[derive(Debug, Default)]
@@ -28,6 +31,8 @@ pub(super) struct Moves {
     drained: BTreeSet<u32>,
     /// Ranks that others have adopted, and the host of each that was lost.
     adopted: BTreeMap<u32, u32>,
+    /// Until when those of `asked` may move, after a checkpoint.
+    good_until: Option<Instant>,
     /// Ranks for which all are started again, and what was said of where they go.
     told: (BTreeSet<u32>, String),
 }
@@ -53,9 +58,11 @@ impl Moves {
         &self.wanted
     }
 
-    /// What is wanted as it is decided where ranks go on.
-    pub(super) fn plan(&mut self) -> &Relocations {
+    /// What is wanted as it is decided where ranks go on; without those that could stay, unless all is read
+    /// that ranks have printed: these would wait for that, and all others with them.
+    pub(super) fn plan(&mut self, all_is_read: bool) -> &Relocations {
         self.planned.clone_from(&self.wanted);
+        self.planned.retain(|rank, _| all_is_read || !self.asked.contains(rank));
         &self.planned
     }
 
@@ -180,9 +187,23 @@ impl Job<'_> {
 
     /// All ranks have an epoch: a good time to move those that are to.
     pub(super) fn move_ranks(&mut self) {
-        let may_go_on = self.supervisor.may_go_on();
+        if let Some(survival) = &mut self.survival {
+            survival.moves.good_until = Some(Instant::now() + GOOD_TIME);
+        }
+        self.move_ranks_if_all_is_read();
+    }
+
+    /// The same, once all is read that ranks have printed. All would stand still until then.
+    pub(super) fn move_ranks_if_all_is_read(&mut self) {
+        let (all_is_read, may_go_on) = (self.printers.are_idle(), self.supervisor.may_go_on());
         let Some(survival) = &mut self.survival else { return };
         let moves = &mut survival.moves;
+        let is_good = moves.good_until.is_some_and(|until| Instant::now() < until);
+        let come_back = survival.recall.is_under_way() || survival.recovery.awaits_joining();
+        if !is_good || !all_is_read || come_back {
+            return;
+        }
+        moves.good_until = None;
         let mut asked = std::mem::take(&mut moves.asked);
         asked.retain(|rank| moves.wanted.contains_key(rank));
         let Some(rank) = asked.first().filter(|_| may_go_on && !survival.is_finished) else { return };
@@ -274,12 +295,12 @@ mod tests {
         assert_eq!(moves.drain(&layout, 0, 0..4), Some(3));
         assert_eq!(moves.wanted, Relocations::from([(0, 3), (1, 1), (2, 2)]));
         let next = layout.moved(|rank| [3, 1, 2, 2][rank as usize]).unwrap();
-        moves.plan();
+        moves.plan(true);
         moves.are_done(&layout, &next);
         let layout = next;
         assert_eq!(moves.drain(&layout, 2, 0..4), Some(2));
         assert_eq!(moves.wanted, Relocations::from([(2, 1), (3, 3)]));
-        moves.plan();
+        moves.plan(true);
         moves.are_done(&layout, &layout);
         assert_eq!(moves.drain(&layout, 0, 0..4), Some(0));
         assert_eq!(moves.drain(&layout, 1, 0..2), None, "all others are drained");
@@ -315,7 +336,7 @@ mod tests {
     /// Where ranks are now that were where `layout` says.
     fn settled(moves: &mut Moves, layout: &Layout, hosts: &[u32]) -> Layout {
         let next = layout.moved(|rank| hosts[rank as usize]).unwrap();
-        moves.plan();
+        moves.plan(true);
         moves.are_done(layout, &next);
         next
     }
@@ -355,12 +376,22 @@ mod tests {
         let layout = Layout::with_spares(&[2], 1).unwrap();
         let mut moves = Moves::new(&layout, false);
         moves.want(0, 1);
-        assert_eq!(*moves.plan(), Relocations::from([(0, 1)]));
+        assert_eq!(*moves.plan(true), Relocations::from([(0, 1)]));
         moves.want(1, 1);
         let layout = layout.moved(|rank| 1 - rank).inspect(|next| moves.are_done(&layout, next)).unwrap();
         assert_eq!((&moves.wanted, moves.asked.contains(&1)), (&Relocations::from([(1, 1)]), true));
         settled(&mut moves, &layout, &[1, 1]);
         assert_eq!((moves.wanted.len(), moves.asked.len()), (0, 0));
+    }
+
+    #[test]
+    fn ranks_that_could_stay_do_not_move_with_others_while_nobody_reads() {
+        let layout = Layout::with_spares(&[1, 1], 1).unwrap();
+        let mut moves = Moves::new(&layout, true);
+        moves.want(0, 2);
+        assert!(moves.plan(false).is_empty());
+        moves.are_done(&layout, &layout.clone());
+        assert_eq!(*moves.plan(true), Relocations::from([(0, 2)]), "it is still wanted");
     }
 
     #[test]

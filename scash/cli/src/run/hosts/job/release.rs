@@ -6,6 +6,7 @@
 use super::Job;
 use crate::run::hosts::link::{self, AgentLink, AgentStage};
 use nix::unistd::getpid;
+use scash_join::boot::JobFailure;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,11 +31,28 @@ impl Job<'_> {
         if others || is_complete || !self.supervisor.may_go_on() {
             return None;
         }
+        self.another_launcher()
+    }
+
+    /// How the user is told that agents keep what they have for another launcher, if they do.
+    fn another_launcher(&self) -> Option<String> {
         let succession = self.succession.as_ref()?;
         let (job, time) = (&succession.job, succession.linger().as_secs());
         Some(format!(
             "; for {time} s, `scash resume {job}` goes on with what hosts keep that are there after all"
         ))
+    }
+
+    /// No store within reach has what a rank needs. One that is out of reach may have it: then the job is
+    /// left to another launcher.
+    pub(super) fn end_for_want_of_stores(&mut self, mut failure: JobFailure) {
+        match self.another_launcher().filter(|_| !self.unreached.is_empty()) {
+            Some(hint) => {
+                failure.why += &hint;
+                self.leave_to_another(failure);
+            }
+            None => self.give_up(&failure),
+        }
     }
 
     /// Tells agents on hosts that are out of reach that the job is over.

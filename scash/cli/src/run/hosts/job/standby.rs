@@ -119,6 +119,12 @@ impl Job<'_> {
         let why = format!(
             "{why}; {there} of {all} hosts are left, and with --standby the launcher that has more than half goes on: this may be the one on host {name}, and `scash resume` elsewhere does so, too"
         );
+        self.leave_to_another(JobFailure { rank: None, why, status: 0 });
+        true
+    }
+
+    /// Another launcher may go on with the job, and this one ends without it.
+    pub(super) fn leave_to_another(&mut self, failure: JobFailure) {
         for link in &mut self.links {
             // Agents wait for that one. Their ranks end.
             link.leave();
@@ -129,7 +135,6 @@ impl Job<'_> {
             let _ = child.kill().and_then(|()| child.wait());
             drop(over);
         }
-        self.give_up(&JobFailure { rank: None, why, status: status::LAUNCHER });
-        true
+        self.give_up(&JobFailure { status: status::LAUNCHER, ..failure });
     }
 }

@@ -90,11 +90,14 @@ impl Job<'_> {
 
     /// Takes a frame that agents send where ranks may die. The error says why no agent sends it.
     pub(super) fn take_of_survivors(&mut self, host: u32, up: Up) -> Result<(), String> {
-        let has_rank_0 = self.is_of(0, host);
+        let (has_rank_0, may_go_on) = (self.is_of(0, host), self.supervisor.may_go_on());
         let Some(Survival { recovery, recall, kept, committed, printed, .. }) = &mut self.survival else {
             return Ok(());
         };
         match up {
+            // Answers that were on their way when the user ended the job, or it failed.
+            Up::Rewound | Up::Piece(_) | Up::HasRead { .. } | Up::Stored(_)
+                if !recall.is_under_way() && !may_go_on => {}
             Up::Store(state) => recall.store(host, state)?,
             Up::Ended => {
                 recall.ended(host)?;
@@ -205,16 +208,21 @@ impl Job<'_> {
         let Some(Survival { recovery, recall, rule, moves, course: found, .. }) = &mut self.survival else {
             return;
         };
-        let course = recall.course(&self.layout, rule, moves.plan());
-        let course = course.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|course| {
-            let epoch = course.plan.base.epoch;
-            let barrier = recovery::barrier(&course.states, epoch);
-            recovery.planned(course.plan.base, barrier, Instant::now())?;
-            let carried_out = recall.carry_out(&course, &self.layout);
-            carried_out.map(|()| course).map_err(|why| recovery.nothing_found(&why))
+        let course = match recall.course(&self.layout, rule, moves.plan(self.printers.are_idle())) {
+            Ok(course) => course,
+            Err(why) => {
+                let failure = recovery.nothing_found(&why.to_string());
+                recall.over();
+                return self.end_for_want_of_stores(failure);
+            }
+        };
+        let epoch = course.plan.base.epoch;
+        let barrier = recovery::barrier(&course.states, epoch);
+        let planned = recovery.planned(course.plan.base, barrier, Instant::now()).and_then(|_| {
+            recall.carry_out(&course, &self.layout).map_err(|why| recovery.nothing_found(&why))
         });
-        match course {
-            Ok(course) => {
+        match planned {
+            Ok(()) => {
                 if let Some((before, now)) = moves.retold(&course.layout, &self.hosts.names) {
                     recovery.retell(&before, now);
                 }
@@ -325,18 +333,21 @@ impl Job<'_> {
         self.act(actions);
     }
 
-    /// Whether all has come that ranks had printed which move from hosts that are there.
+    /// Whether all is printed that ranks had printed which move from hosts that are there: agents forget it
+    /// then, and another launcher could not have it from them.
     fn have_movers_printed(&self) -> bool {
         let Some(Survival { come, recall, course: Some(course), .. }) = &self.survival else { return true };
-        let has_come = |state: &StoreState| {
+        let moves = |state: &&StoreState| {
             let before = self.layout.host_of(state.rank);
-            let stays = course.layout.is_on(state.rank, before);
-            let printed = state.at(course.plan.base.epoch).map_or([0; 2], |marked| marked.output);
-            let missing = missing(self.one_stream, come[state.rank as usize], printed);
             let is_there = self.links[before as usize].stage == AgentStage::Running;
-            stays || missing == 0 || !is_there || recall.has_returned(before)
+            is_there && !course.layout.is_on(state.rank, before) && !recall.has_returned(before)
         };
-        course.states.iter().all(has_come)
+        let has_come = |state: &StoreState| {
+            let printed = state.at(course.plan.base.epoch).map_or([0; 2], |marked| marked.output);
+            missing(self.one_stream, come[state.rank as usize], printed) == 0
+        };
+        let mut movers = course.states.iter().filter(moves).peekable();
+        movers.peek().is_none() || (self.printers.are_idle() && movers.all(has_come))
     }
 
     /// So much of what a rank has printed has come.
@@ -391,6 +402,20 @@ impl Job<'_> {
         // It cannot fail: only starting can.
         let _ = self.take_step(step);
         true
+    }
+
+    /// Whether ranks that come back can do so elsewhere than on a host that does not take them. It is not
+    /// called again by itself: it would refuse them again.
+    pub(super) fn may_do_without(&mut self, host: u32) -> bool {
+        let is_returning = self.start_by.is_some() || self.is_returning(host);
+        let may_go_on = self.supervisor.may_go_on();
+        let Some(Survival { recovery, recall, returns, .. }) = &mut self.survival else { return false };
+        let come_back = recall.is_under_way() || recovery.awaits_joining();
+        let may = may_go_on && come_back && !is_returning;
+        if may {
+            returns.leave_out(host);
+        }
+        may
     }
 
     /// A host is out of reach, which ends the job also while it does not count what is said of ranks. Returns
