@@ -98,7 +98,7 @@ fn random_failures_on_one_host_do_not_change_the_result() {
 #[test]
 fn a_rank_that_comes_back_is_killed_before_it_has_all_of_its_memory() {
     let churn = Path::new(env!("CARGO_BIN_EXE_churn"));
-    let arguments = ["60", "40000"];
+    let arguments = ["200", "40000"];
     let sorted = |ended: &Ended| {
         assert_eq!(ended.status, 0, "{ended}");
         let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();

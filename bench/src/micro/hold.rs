@@ -5,6 +5,10 @@ use crate::{Error, Result};
 use scash_bench::size;
 use std::fs::File;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// So long at the most: whoever was to end it may be gone.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// Hold private memory with random contents, for programs that dump processes, until killed
 #[derive(clap::Args)]
@@ -18,12 +22,14 @@ pub(crate) struct Options {
     ready: PathBuf,
 }
 
-/// Holds it. Returns if the file cannot be made.
+/// Holds it.
+///
+/// # Errors
+/// The file cannot be made.
 pub(crate) fn hold(options: &Options) -> Result<bool> {
     let memory = Random::of(options.private);
     File::create(&options.ready).map_err(Error::Output)?;
-    loop {
-        std::thread::park();
-        std::hint::black_box(&memory);
-    }
+    std::thread::sleep(LONGEST);
+    std::hint::black_box(&memory);
+    Ok(true)
 }

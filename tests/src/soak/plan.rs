@@ -215,6 +215,8 @@ impl Plan {
             None => hosts.job(&spread.list()),
         };
         let job = if spread.hosts_return { job } else { job.options("--no-rejoin") };
+        // A job that ends for want of a checkpoint leaves what other hosts keep to another launcher.
+        let job = job.options("--linger 25s");
         let job = job.option("--provider", kind.provider).option("--fault", kind.engine);
         let job = if spread.is_encrypted { job.options("--encrypt") } else { job };
         let job = options.iter().fold(job, |job, (name, value)| job.option(name, value));

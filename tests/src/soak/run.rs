@@ -322,7 +322,7 @@ impl Run {
         let news: Vec<&News> = told.iter().flat_map(|told| &told.news).collect();
         let lost = told.iter().find_map(Told::lost);
         self.is_lost = lost.is_some_and(|epoch| self.losses(spread).may_have_lost(epoch, &news));
-        if self.is_lost && status == AS_LOST {
+        if self.is_lost && (status == AS_LOST || status == AS_LAUNCHER) {
             return;
         }
         if status == AS_LAUNCHER && told.last().is_some_and(Told::lacks_end) {

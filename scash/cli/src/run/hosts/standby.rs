@@ -40,6 +40,8 @@ const WAITS: &str = "scash: waits";
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long is waited before they are asked again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How often the same hosts are tried, if they do not have all that ranks need.
+const TRIES: usize = 3;
 
 /// Tells the second launcher what the job is, and that this one is there, until the other end of `over` is
 /// dropped.
@@ -155,9 +157,12 @@ fn replace(
 ) -> Result<Option<u8>, String> {
     // After that agents do not keep anything any more.
     let until = Instant::now() + SILENCE + succession.linger();
+    let mut tried: Vec<Vec<String>> = Vec::new();
     while Instant::now() < until {
         let votes = votes(succession);
-        if votes.is_decided(succession.names.len()) {
+        let tries = tried.iter().filter(|hosts| **hosts == votes.without).count();
+        if votes.is_decided(succession.names.len()) && tries < TRIES {
+            tried.push(votes.without.clone());
             let status = go_on(succession, &votes.without)?;
             if status != status::LAUNCHER {
                 return Ok(Some(status));

@@ -85,6 +85,7 @@ impl Moves {
                 self.adopted.entry(rank).or_insert(from);
             }
         }
+        self.good_until = None;
         self.wanted.retain(|rank, to| self.planned.get(rank) != Some(to));
         self.asked.retain(|rank| self.wanted.contains_key(rank));
     }
@@ -151,6 +152,8 @@ impl Moves {
         if ranks.is_empty() {
             return;
         }
+        // These cannot stay.
+        self.asked.retain(|rank| !layout.is_on(*rank, host));
         if they_wait {
             self.wanted.retain(|_, to| *to != host);
             self.wanted.extend(layout.ranks_of(host).map(|rank| (rank, host)));
@@ -200,7 +203,8 @@ impl Job<'_> {
         let moves = &mut survival.moves;
         let is_good = moves.good_until.is_some_and(|until| Instant::now() < until);
         let come_back = survival.recall.is_under_way() || survival.recovery.awaits_joining();
-        if !is_good || !all_is_read || come_back {
+        // A rank whose exit is not told of yet would be started again.
+        if !is_good || !all_is_read || come_back || !self.held_back.is_empty() {
             return;
         }
         moves.good_until = None;

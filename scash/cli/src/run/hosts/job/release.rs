@@ -43,16 +43,15 @@ impl Job<'_> {
         ))
     }
 
-    /// No store within reach has what a rank needs. One that is out of reach may have it: then the job is
-    /// left to another launcher.
-    pub(super) fn end_for_want_of_stores(&mut self, mut failure: JobFailure) {
-        match self.another_launcher().filter(|_| !self.unreached.is_empty()) {
-            Some(hint) => {
-                failure.why += &hint;
-                self.leave_to_another(failure);
-            }
-            None => self.give_up(&failure),
-        }
+    /// Whether hosts that are out of reach may have what a rank needs, for another launcher.
+    pub(super) fn may_be_left_to_another(&self) -> bool {
+        self.succession.is_some() && !self.unreached.is_empty()
+    }
+
+    /// No store within reach has what a rank needs.
+    pub(super) fn leave_for_want_of_stores(&mut self, mut failure: JobFailure) {
+        failure.why += &self.another_launcher().unwrap_or_default();
+        self.leave_to_another(failure);
     }
 
     /// Tells agents on hosts that are out of reach that the job is over.

@@ -43,6 +43,8 @@ pub(super) struct Survival {
     pub(super) printed: Vec<Lengths>,
     /// Whether agents were told that ranks will not be started again.
     pub(super) is_finished: bool,
+    /// Whether the job is left to another launcher when all is printed that has come.
+    waits_for_reader: bool,
 }
 
 impl Survival {
@@ -62,6 +64,7 @@ impl Survival {
             come: vec![[0; 2]; plan.ranks as usize],
             printed: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
+            waits_for_reader: false,
         })
     }
 
@@ -153,7 +156,11 @@ impl Job<'_> {
     pub(super) fn recover(&mut self) -> Result<(), Refusal> {
         loop {
             let (may_go_on, may_start) = (self.supervisor.may_go_on(), !self.supervisor.is_stopped());
-            let Some(Survival { recovery, recall, returns, .. }) = &mut self.survival else { return Ok(()) };
+            let is_unread = !self.printers.are_idle();
+            let Some(Survival { recovery, recall, returns, waits_for_reader, .. }) = &mut self.survival
+            else {
+                return Ok(());
+            };
             if recall.is_writing() {
                 return self.go_on(may_go_on, may_start);
             }
@@ -165,7 +172,8 @@ impl Job<'_> {
             {
                 crate::say(&news);
             }
-            let must_wait = recall.any_run() || (may_go_on && returns.are_waited_for());
+            let waits = returns.are_waited_for() || (*waits_for_reader && is_unread);
+            let must_wait = recall.any_run() || (may_go_on && waits);
             let step = recovery.tick(must_wait, may_go_on, may_start, Instant::now());
             if step.is_none() {
                 return Ok(());
@@ -210,11 +218,7 @@ impl Job<'_> {
         };
         let course = match recall.course(&self.layout, rule, moves.plan(self.printers.are_idle())) {
             Ok(course) => course,
-            Err(why) => {
-                let failure = recovery.nothing_found(&why.to_string());
-                recall.over();
-                return self.end_for_want_of_stores(failure);
-            }
+            Err(why) => return self.nothing_found(&why.to_string()),
         };
         let epoch = course.plan.base.epoch;
         let barrier = recovery::barrier(&course.states, epoch);
@@ -236,6 +240,21 @@ impl Job<'_> {
                 self.give_up(&failure);
             }
         }
+    }
+
+    /// No store within reach has what a rank needs.
+    fn nothing_found(&mut self, why: &str) {
+        // What has come is printed first: another launcher would have it sent and print it, too.
+        let is_left = self.may_be_left_to_another();
+        let waits = is_left && !self.printers.are_idle();
+        let Some(Survival { recovery, recall, waits_for_reader, .. }) = &mut self.survival else { return };
+        *waits_for_reader = waits;
+        if waits {
+            return;
+        }
+        let failure = recovery.nothing_found(why);
+        recall.over();
+        if is_left { self.leave_for_want_of_stores(failure) } else { self.give_up(&failure) }
     }
 
     /// Ranks whose host is lost go on where copies of their stores are.
@@ -408,10 +427,12 @@ impl Job<'_> {
     /// called again by itself: it would refuse them again.
     pub(super) fn may_do_without(&mut self, host: u32) -> bool {
         let is_returning = self.start_by.is_some() || self.is_returning(host);
+        let is_there = |link: &AgentLink| link.stage == AgentStage::Running;
+        let others = (0..).zip(&self.links).any(|(other, link)| other != host && is_there(link));
         let may_go_on = self.supervisor.may_go_on();
-        let Some(Survival { recovery, recall, returns, .. }) = &mut self.survival else { return false };
+        let Some(Survival { recovery, recall, returns, rule, .. }) = &mut self.survival else { return false };
         let come_back = recall.is_under_way() || recovery.awaits_joining();
-        let may = may_go_on && come_back && !is_returning;
+        let may = may_go_on && come_back && !is_returning && others && rule.count > 0;
         if may {
             returns.leave_out(host);
         }
