@@ -11,10 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Points at which ranks can be killed, each passed in a run of the programs below.
-const POINTS: [&str; 24] = [
+const POINTS: [&str; 23] = [
     "kill rank 1 at barrier 7 after enter",
     "kill rank 0 at barrier 8 after flush",
-    "kill rank 1 at barrier 8 after meet",
     "kill rank 1 at barrier 9 after done",
     "kill rank 0 at checkpoint 2 after due",
     "kill rank 1 at checkpoint 2 after stop",
