@@ -94,7 +94,7 @@ fn random_failures_on_one_host_do_not_change_the_result() {
     assert!(killed > 10, "{killed} deaths");
 }
 
-/// Some milliseconds after it was started, and it takes some twenty until it has its memory back.
+/// Up to 22 ms after it was started. Undisturbed, it has its memory back after some 30 ms.
 #[test]
 fn a_rank_that_comes_back_is_killed_before_it_has_all_of_its_memory() {
     let churn = Path::new(env!("CARGO_BIN_EXE_churn"));

@@ -177,8 +177,8 @@ impl Runner {
         if !program.is_file() {
             let place = program.parent().unwrap_or(&program).display();
             return Err(format!(
-                "there is no {name} in {place}: benchmarks need the programs of the workspace beside this command; build them with \
-                 `cargo build --release --workspace`"
+                "there is no {name} in {place}: benchmarks need the programs of the workspace beside this \
+                 command; build them with `cargo build --release --workspace`"
             ));
         }
         Ok(program)

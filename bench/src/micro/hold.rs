@@ -7,10 +7,10 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// So long at the most: whoever was to end it may be gone.
+/// Whoever was to end it may be gone.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Hold private memory with random contents, for programs that dump processes, until killed
+/// Hold private memory with random contents for ten minutes, for programs that dump processes
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// So much memory

@@ -390,6 +390,10 @@ impl<'a> Job<'a> {
             return self.keeps_nothing(host, why);
         }
         if self.may_do_without(host) {
+            if let Some(survival) = &mut self.survival {
+                // Called again by itself, it would refuse them again.
+                survival.returns.leave_out(host);
+            }
             return self.lose(host, why);
         }
         let why = format!("host {}: {why}", self.link(host).name);

@@ -423,20 +423,15 @@ impl Job<'_> {
         true
     }
 
-    /// Whether ranks that come back can do so elsewhere than on a host that does not take them. It is not
-    /// called again by itself: it would refuse them again.
-    pub(super) fn may_do_without(&mut self, host: u32) -> bool {
+    /// Whether ranks that come back can do so elsewhere than on a host that does not take them.
+    pub(super) fn may_do_without(&self, host: u32) -> bool {
         let is_returning = self.start_by.is_some() || self.is_returning(host);
         let is_there = |link: &AgentLink| link.stage == AgentStage::Running;
         let others = (0..).zip(&self.links).any(|(other, link)| other != host && is_there(link));
         let may_go_on = self.supervisor.may_go_on();
-        let Some(Survival { recovery, recall, returns, rule, .. }) = &mut self.survival else { return false };
+        let Some(Survival { recovery, recall, rule, .. }) = &self.survival else { return false };
         let come_back = recall.is_under_way() || recovery.awaits_joining();
-        let may = may_go_on && come_back && !is_returning && others && rule.count > 0;
-        if may {
-            returns.leave_out(host);
-        }
-        may
+        may_go_on && come_back && !is_returning && others && rule.count > 0
     }
 
     /// A host is out of reach, which ends the job also while it does not count what is said of ranks. Returns
