@@ -466,6 +466,7 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
         ("timer", "POSIX timers"),
         ("alarm", "a running interval timer"),
         ("epoll", "is no file"),
+        ("many threads", "more than 256 threads"),
     ] {
         let ended = replicas(Job::plain(2), 1, &[]).run(phoenix, &[what]);
         assert_eq!(ended.status, 0, "{ended}");

@@ -135,3 +135,45 @@ fn processor() -> u64 {
     // SAFETY: the calls take numbers.
     unsafe { libc::getauxval(libc::AT_HWCAP) ^ libc::getauxval(libc::AT_HWCAP2).rotate_left(32) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a process says that reads this identity.
+    fn refusal(identity: &Identity) -> Option<String> {
+        let mut room = vec![0u64; 4096];
+        // SAFETY: the room is this function's.
+        let mut writer = unsafe { Writer::new((room.as_mut_ptr().cast(), room.len() * 8)) };
+        identity.write(&mut writer).unwrap();
+        let len = writer.len();
+        let bytes: Vec<u8> = room.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
+        Identity::check(&mut Reader(&bytes)).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn another_processor_and_programs_that_were_built_anew_or_removed_are_refused() {
+        let program = std::env::current_exe().unwrap();
+        let version = Version::of(&program.metadata().unwrap());
+        let here = Identity { processor: processor(), files: BTreeMap::from([(program.clone(), version)]) };
+        assert_eq!(refusal(&here), None);
+
+        let elsewhere = Identity { processor: here.processor ^ 1, ..here.clone() };
+        assert_eq!(refusal(&elsewhere).unwrap(), "it was saved on a processor with other features");
+
+        let mut anew = here.clone();
+        anew.files.get_mut(&program).unwrap().nanoseconds ^= 1;
+        let why =
+            format!("{} is not what it was: it has been built or installed anew since", program.display());
+        assert_eq!(refusal(&anew).unwrap(), why);
+
+        let mut removed = here.clone();
+        removed.files.insert("/no/such/library.so".into(), version);
+        assert!(refusal(&removed).unwrap().starts_with("/no/such/library.so cannot be found: "));
+
+        assert_eq!(
+            Identity::check(&mut Reader(&[0; 7])).unwrap_err().to_string(),
+            "its list of programs is damaged"
+        );
+    }
+}

@@ -118,6 +118,10 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             assert!(epoll >= 0);
             Box::new(epoll)
         }
+        "many threads" => {
+            let sleep = || std::thread::sleep(std::time::Duration::from_secs(1000));
+            Box::new((0..300).map(|_| std::thread::spawn(sleep)).collect::<Vec<_>>())
+        }
         "deaf thread" => {
             let (ready, is_ready) = std::sync::mpsc::channel();
             let body = move || {
