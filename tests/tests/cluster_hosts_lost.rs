@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, run_until_injected, wait_for_status};
 use std::path::Path;
@@ -196,4 +198,54 @@ fn a_host_that_is_lost_ends_the_job_where_that_is_asked_for() {
     let job = replicas(hosts.job(TWO), 1, 5).options("--on-loss fail");
     let ended = lose(&hosts, &job, "laplace", &LONG, &[(400, 2)]);
     ended.failed(125, &["host 10.77.0.2: its agent is gone, and its ranks with it"]);
+}
+
+/// As a kernel holds processes that wait for a file server which is gone.
+struct Held(i32);
+
+impl Held {
+    /// From now on a process that was killed does not end.
+    fn new(pid: i32) -> Held {
+        let none = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: the call takes numbers.
+        let done = unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, none, libc::PTRACE_O_TRACEEXIT) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        Held(pid)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let none = std::ptr::null_mut::<libc::c_void>();
+        let mut status = 0;
+        // If a test has failed, it may live.
+        let _ = kill(Pid::from_raw(self.0), Signal::SIGKILL);
+        // SAFETY: the call takes numbers, and writes the variable.
+        unsafe { libc::waitpid(self.0, &raw mut status, libc::__WALL) };
+        // SAFETY: the call takes numbers.
+        unsafe { libc::ptrace(libc::PTRACE_DETACH, self.0, none, none) };
+    }
+}
+
+#[test]
+fn a_host_is_lost_whose_ranks_do_not_end_though_they_were_killed() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let rank_of = |host: u32| {
+        let is_rank = |pid: &i32| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim() == "until"
+        };
+        hosts.processes(host).into_iter().find(is_rank).unwrap()
+    };
+    let job = hosts.job(TWO).options("--replicas 1 --checkpoint every=20");
+    let ended = hosts.run_through(job.until(Path::new(env!("CARGO_BIN_EXE_until"))), |front| {
+        wait_for_status(front, "copies of each checkpoint: 1, whole");
+        let _held = Held::new(rank_of(2));
+        kill(Pid::from_raw(rank_of(1)), Signal::SIGKILL).unwrap();
+        std::thread::sleep(Duration::from_secs(50));
+        wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1, 2, 3");
+        std::thread::sleep(Duration::from_secs(2));
+    });
+    assert!(!ended.err.contains("is back"), "it was called again: {ended}");
+    ended.said(&["host 10.77.0.2: its ranks were killed, and have not ended after 60 s"]);
 }

@@ -311,6 +311,19 @@ fn a_launcher_that_reaches_too_few_hosts_leaves_the_job_to_one_that_reaches_more
     goes_on(&hosts, orphan, "10.77.0.1,10.77.0.2,10.77.0.3").is_right();
 }
 
+/// Rank 1 has its store on host 2, and a copy on host 3 alone, which is dead.
+#[test]
+fn hosts_that_a_launcher_does_not_call_at_first_bring_what_they_have_kept_while_ranks_wait_for_them() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job("10.77.0.1:1,10.77.0.2:1,10.77.0.3:1")).options("--on-loss wait");
+    let orphan = orphan(&hosts, &job);
+    hosts.kill(3);
+    let ended = goes_on(&hosts, orphan, "10.77.0.1");
+    ended.is_right();
+    ended.said(&["host 10.77.0.2 is back, with what it has kept", "all 3 ranks go on from barrier"]);
+    assert!(ended.err.lines().any(|line| line.ends_with("host 10.77.0.3 is back")), "{ended}");
+}
+
 fn run_to_an_error(mut command: std::process::Command) -> String {
     let output = command.output().unwrap();
     assert!(!output.status.success());

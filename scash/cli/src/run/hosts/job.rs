@@ -4,8 +4,11 @@
 
 mod accusations;
 mod end;
+mod exits;
 mod failures;
 mod heartbeats;
+mod killed;
+mod latecomers;
 mod moves;
 mod release;
 mod requests;
@@ -34,7 +37,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::Secret;
-use scash_join::boot::{Exit, LauncherRelay, Layout, Report};
+use scash_join::boot::{Exit, LauncherRelay, Layout};
 use standby::Standby;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -61,9 +64,6 @@ const AFTER_KILL: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long printing may take after an interrupted job has ended.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long the end of a rank that exited by itself waits for the news of what it may have exited for, the
-/// death of another rank or of its host: ranks notice that at once, and the launcher by another way.
-const WORD_OF_OTHERS: Duration = Duration::from_millis(100);
 /// How long agents that are done may take to be gone.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -120,7 +120,8 @@ struct Job<'a> {
     next_probe: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
-    /// Until when an end waits for [`WORD_OF_OTHERS`], its host, its rank, and how that exited; oldest first.
+    /// Until when an end waits for word of others ([`exits`]), its host, its rank, and how that exited; the
+    /// oldest first.
     held_back: Vec<(Instant, u32, u32, Exit)>,
     /// When the last rank ended.
     over_since: Option<Instant>,
@@ -342,11 +343,11 @@ impl<'a> Job<'a> {
                 self.link(host).probe =
                     self.hosts.heartbeat.and_then(|heartbeat| HeartbeatProbe::call(address, heartbeat));
             }
-            (AgentStage::Preparing, Up::Ready) if !self.is_taken_over() => self.ready(host),
-            (AgentStage::Preparing, Up::Keeps(keeping)) if self.is_taken_over() => {
+            (AgentStage::Preparing, Up::Ready) if !self.link(host).is_of_orphan => self.ready(host),
+            (AgentStage::Preparing, Up::Keeps(keeping)) if self.link(host).is_of_orphan => {
                 self.keeps(host, *keeping)?
             }
-            (AgentStage::Preparing, Up::Served { seconds }) if self.is_taken_over() => {
+            (AgentStage::Preparing, Up::Served { seconds }) if self.link(host).is_of_orphan => {
                 self.is_served(host, seconds)
             }
             (AgentStage::Preparing | AgentStage::Running, Up::Refused { status, why }) => {
@@ -401,7 +402,7 @@ impl<'a> Job<'a> {
             return self.call_off(status, &why);
         }
         if self.is_returning(host) {
-            return self.not_back(host, &why);
+            return self.refuses_to_return(host, &why);
         }
         crate::say(&why);
         let pids = &self.pids;
@@ -416,46 +417,6 @@ impl<'a> Job<'a> {
         }
         let actions = self.supervisor.not_started(u32::try_from(missing.len()).unwrap_or(0), status);
         self.act(actions);
-    }
-
-    fn report(&mut self, host: u32, report: Report) -> Result<(), String> {
-        if let Report::Exited(rank, exit) = report {
-            if !self.link(host).ranks.remove(&rank) {
-                return Err(format!("a second end of rank {rank}"));
-            }
-            let failed_by_itself = matches!(exit, Exit::Status(1..));
-            if failed_by_itself && self.links.len() > 1 && self.supervisor.verdict() == 0 {
-                self.held_back.push((Instant::now() + WORD_OF_OTHERS, host, rank, exit));
-                return Ok(());
-            }
-            return self.take_exit(host, rank, exit);
-        }
-        self.launcher_relay.take(host, report)
-    }
-
-    /// The process of a rank has ended.
-    fn take_exit(&mut self, host: u32, rank: u32, exit: Exit) -> Result<(), String> {
-        if self.survival.is_some() {
-            self.take_survivors_exit(host, rank, exit);
-            return Ok(());
-        }
-        self.supervisor.exited();
-        self.launcher_relay.take(host, Report::Exited(rank, exit))
-    }
-
-    /// Takes the ends that were held back, unless what may explain them is still to come.
-    fn release(&mut self) {
-        let Some((until, ..)) = self.held_back.first() else { return };
-        let is_explained = self.supervisor.verdict() != 0 || self.is_ending();
-        let is_due = Instant::now() >= *until && self.links.iter().all(|link| link.cut_off.is_none());
-        if is_explained || is_due {
-            for (_, host, rank, exit) in std::mem::take(&mut self.held_back) {
-                if let Err(lie) = self.take_exit(host, rank, exit) {
-                    self.lose(host, &lie);
-                }
-            }
-            self.settle();
-        }
     }
 
     /// A host is out of reach for good.

@@ -53,6 +53,8 @@ pub(super) enum CallReason {
     Again,
     /// To go on with what it has kept of that job, as the agent of the host of that number.
     Orphan(JobName, u32),
+    /// The same, without the user at the terminal.
+    OrphanAgain(JobName, u32),
 }
 
 /// The way to an agent.
@@ -72,6 +74,8 @@ pub(super) struct AgentLink {
     pub(super) heard: Instant,
     /// Until when it must be ready, if it was called again.
     pub(super) ready_by: Option<Instant>,
+    /// Whether it was called for what it has kept.
+    pub(super) is_of_orphan: bool,
     /// Why it has not come when it was called again.
     pub(super) failure: Option<String>,
     /// By which it shows sooner that its host is gone.
@@ -96,15 +100,20 @@ impl AgentLink {
     /// Calls the agent of a host. The text says why that is impossible.
     pub(super) fn call(hosts: &Hosts, name: &str, call: CallReason) -> Result<AgentLink, String> {
         let mut words = words(hosts, name);
-        if let CallReason::Orphan(job, host) = &call {
-            words.extend(["--of".into(), job.to_string().into(), "--host".into(), host.to_string().into()]);
-        }
+        let is_of_orphan = match &call {
+            CallReason::Orphan(job, host) | CallReason::OrphanAgain(job, host) => {
+                let [job, host] = [job.to_string(), host.to_string()].map(OsString::from);
+                words.extend(["--of".into(), job, "--host".into(), host]);
+                true
+            }
+            CallReason::First(_) | CallReason::Again => false,
+        };
         let shown: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let shown = shown.join(" ");
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let launcher = getpid();
-        let is_again = matches!(call, CallReason::Again);
+        let is_again = matches!(call, CallReason::Again | CallReason::OrphanAgain(..));
         if is_again {
             // A host that does not answer is no news.
             command.stderr(Stdio::null());
@@ -132,6 +141,7 @@ impl AgentLink {
             exit: None,
             to: Some(to.into()),
             from: Some(OwnedFd::from(from).into()),
+            is_of_orphan,
             ..AgentLink::absent(name)
         })
     }
@@ -147,6 +157,7 @@ impl AgentLink {
             out_of_memory: false,
             heard: Instant::now(),
             ready_by: None,
+            is_of_orphan: false,
             failure: None,
             probe: None,
             was_probed: false,

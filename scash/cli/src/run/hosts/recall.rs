@@ -195,6 +195,13 @@ impl Recall {
         true
     }
 
+    /// As [`returned`](Self::returned), with an agent that has kept what it had.
+    pub(super) fn came(&mut self, host: u32) -> bool {
+        let is_recalled = self.returned(host);
+        self.returned.remove(&host);
+        is_recalled
+    }
+
     /// Whether a host has come back since ranks were recalled: its agent has nothing of what it had printed.
     pub(super) fn has_returned(&self, host: u32) -> bool {
         self.returned.contains(&host)
@@ -202,7 +209,26 @@ impl Recall {
 
     /// Whether some agent has not said that its ranks have ended, though it was told to end them.
     pub(super) fn any_run(&self) -> bool {
-        matches!(&self.state, State::Ending { silent, .. } if !silent.is_empty())
+        !self.silent().is_empty()
+    }
+
+    /// Hosts whose agents have not said so.
+    pub(super) fn silent(&self) -> BTreeSet<u32> {
+        if let State::Ending { silent, .. } = &self.state { silent.clone() } else { BTreeSet::new() }
+    }
+
+    /// Whether ranks were recalled that another launcher had started, and it is not decided how they go on.
+    pub(super) fn is_undecided_after_another(&self) -> bool {
+        self.is_another && matches!(self.state, State::Ending { .. })
+    }
+
+    /// Whether all could go on without these hosts that have not said all, by what the others have said.
+    pub(super) fn can_do_without(&self, hosts: &BTreeSet<u32>, layout: &Layout, rule: &CopyRule) -> bool {
+        let State::Ending { known, states, .. } = &self.state else { return false };
+        let lost: BTreeSet<u32> = self.lost.union(hosts).copied().collect();
+        let found = KnownStores { states, lost: &lost, returned: &self.returned, known: *known };
+        let any_left = (0..self.hosts).any(|host| !lost.contains(&host));
+        any_left && placement::course(found, layout, rule, &Relocations::new()).is_ok()
     }
 
     /// How all go on that ran as `layout` says, by what the stores say, once all ranks have ended.

@@ -35,6 +35,7 @@ impl Job<'_> {
         }
         // Nobody is to come back any more, unless ranks go on after all.
         for host in (0..self.layout.hosts()).filter(|host| self.is_returning(*host)).collect::<Vec<u32>>() {
+            self.link(host).let_go();
             self.not_back(host, "all ranks have ended");
         }
         let Some(Survival { recovery, is_finished, .. }) = &mut self.survival else { return };

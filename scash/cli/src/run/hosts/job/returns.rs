@@ -1,11 +1,11 @@
 //! Hosts that are out of reach and come back: when they are called again, how long ranks wait for them, and
-//! how a host that answers is taken in. It has nothing any more of what it had: it is like a spare host,
-//! until its ranks move back to it when a checkpoint has been taken.
+//! how a host that answers is taken in. It has nothing any more of what it had (but see `latecomers`): it is
+//! like a spare host, until its ranks move back to it when a checkpoint has been taken.
 
 use super::Job;
 use crate::run::hosts::frames::Down;
 use crate::run::hosts::heartbeat::HostHealth;
-use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
+use crate::run::hosts::link::{AgentLink, AgentStage};
 use crate::run::replicas::Return;
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,6 +67,11 @@ impl Returns {
         wait
     }
 
+    /// Whether the user has ranks wait for their hosts.
+    pub(super) fn have_ranks_wait(&self) -> bool {
+        self.wish.wait_for.is_some()
+    }
+
     /// A host will be lost that is not called until the user wants that.
     pub(super) fn leave_out(&mut self, host: u32) {
         self.left_out.insert(host);
@@ -92,8 +97,8 @@ impl Returns {
         absence.next = is_called.then(|| now + pause(absence.calls));
     }
 
-    /// What called it last is not gone yet.
-    fn called_a_moment_later(&mut self, host: u32, now: Instant) {
+    /// It is called in a moment: what called it last may not be gone yet.
+    pub(super) fn called_a_moment_later(&mut self, host: u32, now: Instant) {
         self.absent.entry(host).or_default().next = Some(now + MOMENT);
     }
 
@@ -192,7 +197,7 @@ impl Job<'_> {
         let Some(survival) = &mut self.survival else { return };
         survival.returns.called(host);
         let name = &self.hosts.names[host as usize];
-        let called = AgentLink::call(self.hosts, name, CallReason::Again).and_then(|mut link| {
+        let called = AgentLink::call(self.hosts, name, self.reason_to_call(host)).and_then(|mut link| {
             link.ready_by = Some(Instant::now() + ANSWER);
             self.watch_link(host, &link).map_err(|refusal| refusal.why)?;
             let former = &mut self.links[host as usize];
@@ -208,7 +213,12 @@ impl Job<'_> {
     /// A host that was called again has not come, for that reason.
     pub(super) fn not_back(&mut self, host: u32, why: &str) {
         let link = self.link(host);
-        link.let_go();
+        // One that keeps something does so until it hears of the job's end, or another one is called there.
+        if link.is_of_orphan {
+            link.leave()
+        } else {
+            link.let_go()
+        }
         link.kill();
         link.failure = Some(why.to_owned());
         if let Some(survival) = &mut self.survival {
@@ -230,7 +240,16 @@ impl Job<'_> {
         if survival.recall.is_writing() || (link.was_probed && life != Some(HostHealth::There)) {
             return;
         }
-        let is_recalled = survival.recall.returned(host);
+        let is_of_orphan = link.is_of_orphan;
+        if is_of_orphan && !self.take_what_is_kept(host) {
+            return;
+        }
+        let Some(survival) = &mut self.survival else { return };
+        let is_recalled =
+            if is_of_orphan { survival.recall.came(host) } else { survival.recall.returned(host) };
+        if is_recalled {
+            survival.expect_ends();
+        }
         survival.returns.returned(host, Instant::now());
         survival.moves.returned(&self.layout, host);
         let link = &mut self.links[host as usize];
@@ -240,7 +259,8 @@ impl Job<'_> {
         if is_recalled {
             link.send(&Down::Recall);
         }
-        crate::say(&format!("host {} is back", link.name));
+        let with = if is_of_orphan { ", with what it has kept" } else { "" };
+        crate::say(&format!("host {} is back{with}", link.name));
         self.send_home();
     }
 

@@ -45,10 +45,10 @@ impl Job<'_> {
     }
 
     pub(super) fn greet(&mut self, host: u32, frames: u32, version: &str) {
-        if self.is_taken_over() {
+        if self.link(host).is_of_orphan {
             return match check_hello(frames, version) {
                 Ok(()) => self.link(host).stage = AgentStage::Preparing,
-                Err(why) => self.keeps_nothing(host, &why),
+                Err(why) => self.refused(host, status::LAUNCHER, &why),
             };
         }
         let start = check_hello(frames, version).and_then(|()| self.assignment(host)).map(|assignment| {

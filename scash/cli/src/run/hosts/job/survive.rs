@@ -19,6 +19,7 @@ use crate::run::{Refusal, status};
 use scash_comm::Secret;
 use scash_ft::{Base, Epoch};
 use scash_join::boot::{Exit, JobFailure, LauncherRelay, Report};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// What a job has in which ranks may die.
@@ -45,6 +46,12 @@ pub(super) struct Survival {
     pub(super) is_finished: bool,
     /// Whether the job is left to another launcher when all is printed that has come.
     waits_for_reader: bool,
+    /// Hosts whose agents may have kept what this launcher, which is not the first one, does not know of.
+    pub(super) may_keep: BTreeSet<u32>,
+    /// Until when ranks must have ended that were recalled.
+    pub(super) ended_by: Option<Instant>,
+    /// Under another launcher: what ranks had been started from, by what the agents say that it has found.
+    pub(super) found: Base,
 }
 
 impl Survival {
@@ -65,13 +72,17 @@ impl Survival {
             printed: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
             waits_for_reader: false,
+            may_keep: BTreeSet::new(),
+            ended_by: None,
+            found: Base::default(),
         })
     }
 
     /// When [`Job::recover`] is due. `may_go_on`: whether hosts are called again.
     pub(super) fn deadline(&self, may_go_on: bool) -> Option<Instant> {
         let returns = self.returns.deadline().filter(|_| may_go_on && !self.is_finished);
-        [self.recovery.deadline(), returns, self.accusations.deadline()].into_iter().flatten().min()
+        let all = [self.recovery.deadline(), returns, self.accusations.deadline(), self.ended_by];
+        all.into_iter().flatten().min()
     }
 }
 
@@ -154,6 +165,7 @@ impl Job<'_> {
 
     /// Does what is due in a recovery.
     pub(super) fn recover(&mut self) -> Result<(), Refusal> {
+        self.do_without_hosts_whose_ranks_do_not_end();
         loop {
             let (may_go_on, may_start) = (self.supervisor.may_go_on(), !self.supervisor.is_stopped());
             let is_unread = !self.printers.are_idle();
@@ -187,8 +199,9 @@ impl Job<'_> {
             None => {}
             Some(LauncherAction::Kill) => {
                 self.supervisor.recovering(self.plan.ranks);
-                if let Some(Survival { recovery, recall, .. }) = &mut self.survival {
-                    recall.begin(recovery.base());
+                if let Some(survival) = &mut self.survival {
+                    survival.recall.begin(survival.recovery.base());
+                    survival.expect_ends();
                 }
                 self.tell_all(&Down::Recall);
             }
@@ -213,9 +226,8 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
-        let Some(Survival { recovery, recall, rule, moves, course: found, .. }) = &mut self.survival else {
-            return;
-        };
+        let Some(survival) = &mut self.survival else { return };
+        let Survival { recovery, recall, rule, moves, course: found, waits_for_reader, .. } = survival;
         let course = match recall.course(&self.layout, rule, moves.plan(self.printers.are_idle())) {
             Ok(course) => course,
             Err(why) => return self.nothing_found(&why.to_string()),
@@ -232,7 +244,7 @@ impl Job<'_> {
                 }
                 // Ranks that move have printed this, and agents keep none of it.
                 let printed = Down::Commit(course.plan.base.epoch);
-                *found = Some(course);
+                (*found, *waits_for_reader) = (Some(course), false);
                 self.tell_all(&printed);
             }
             Err(failure) => {
@@ -323,8 +335,11 @@ impl Job<'_> {
     fn start_again(&mut self) -> Result<(), Refusal> {
         let secret = Secret::random().map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
         self.go_elsewhere();
-        let Some(Survival { recovery, recall, moves, .. }) = &mut self.survival else { return Ok(()) };
+        let Some(Survival { recovery, recall, moves, may_keep, .. }) = &mut self.survival else {
+            return Ok(());
+        };
         recall.over();
+        may_keep.clear();
         let now = Instant::now();
         let (first, all) = recovery.starting().unwrap_or((now, now));
         let ago = [first, all].map(|then| now.saturating_duration_since(then));
@@ -407,7 +422,10 @@ impl Job<'_> {
         if missing.is_some() {
             self.go_on_for_output(host);
         }
-        let Some(Survival { recall, .. }) = &mut self.survival else { return false };
+        let Some(Survival { recall, may_keep, .. }) = &mut self.survival else { return false };
+        if recall.is_undecided_after_another() && !recall.has_returned(host) {
+            may_keep.insert(host);
+        }
         recall.lost(host);
         self.held_back.retain(|(_, of, ..)| *of != host);
         let they_wait = self.expect(host);

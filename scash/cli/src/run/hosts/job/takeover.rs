@@ -10,11 +10,12 @@ use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Down, Keeping};
 use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
 use crate::run::hosts::succession::Succession;
+use crate::run::output::Lengths;
 use crate::run::plan::Plan;
 use crate::run::recovery::{Loss, Recovery};
 use crate::run::{Refusal, status};
 use scash_ft::Base;
-use scash_join::boot::{Exit, LauncherRelay};
+use scash_join::boot::{Exit, LauncherRelay, Layout};
 use std::time::{Duration, Instant};
 
 /// How long agents may take to say what they have kept. (A host that was switched off is missed after 20 s.)
@@ -78,25 +79,32 @@ impl Job<'_> {
         }
         self.keepings[host as usize] = Some(keeping);
         self.link(host).stage = AgentStage::Ready;
-        self.take_over();
+        if self.is_taken_over() {
+            self.take_over();
+        }
         Ok(())
     }
 
     /// An agent has another launcher, or has not missed it yet. It is asked again until it does; if it hears
     /// that launcher meanwhile, the job is not to be gone on with.
     pub(super) fn is_served(&mut self, host: u32, seconds: u32) {
-        let now = Instant::now();
+        let (now, is_taken_over) = (Instant::now(), self.is_taken_over());
         let served = self.served.entry(host).or_insert(Served { first: (now, seconds), last: now });
         served.last = now;
-        if served.is_silent(seconds, now) {
-            *self.link(host) = self.links[host as usize].put_off();
-            return;
+        match served.is_silent(seconds, now) {
+            true if is_taken_over => return *self.link(host) = self.links[host as usize].put_off(),
+            true => return self.not_back(host, "its agent does not miss its launcher yet"),
+            false => {}
         }
         let name = &self.link(host).name;
         let why = format!(
             "host {name}: its agent has a launcher, which said something {seconds} s ago: the job goes on without this one"
         );
-        self.call_off(status::LAUNCHER, &why);
+        if is_taken_over {
+            self.call_off(status::LAUNCHER, &why);
+        } else {
+            self.leave_what_was_found(why);
+        }
     }
 
     /// When [`call_served_again`](Self::call_served_again) is due.
@@ -154,14 +162,13 @@ impl Job<'_> {
         self.launcher_relay = LauncherRelay::new(self.layout.clone());
         let (ranks, limit) =
             (self.plan.ranks, self.plan.replicas.as_ref().map_or(0, |replicas| replicas.restarts));
-        let Some(Survival { recovery, recall, moves, come, .. }) = &mut self.survival else { return };
+        let Some(Survival { recovery, recall, moves, come, found, .. }) = &mut self.survival else { return };
         moves.were_adopted(&adopted);
-        *recovery = Recovery::new(ranks, limit, base);
+        (*recovery, *found) = (Recovery::new(ranks, limit, base), base);
         recall.take_over();
         for (host, keeping) in (0..).zip(&self.keepings) {
-            let Some(Keeping { printed, .. }) = keeping else { continue };
-            for (rank, lengths) in printed.iter().filter(|(rank, _)| self.layout.is_on(*rank, host)) {
-                come[*rank as usize] = *lengths;
+            if let Some(keeping) = keeping {
+                keeping.tell_what_was_printed(host, &self.layout, come);
             }
         }
         let is_there = |host: &u32| self.links[*host as usize].stage == AgentStage::Ready;
@@ -196,13 +203,24 @@ impl Job<'_> {
         }
         self.unreached.insert(host);
         let layout = self.layout.clone();
-        if let Some(Survival { recall, come, .. }) = &mut self.survival {
+        if let Some(Survival { recall, come, may_keep, .. }) = &mut self.survival {
             recall.lost(host);
+            may_keep.insert(host);
             // Nobody knows how much of it the launcher had printed that is lost, too.
             layout.ranks_of(host).for_each(|rank| come[rank as usize] = [u64::MAX; 2]);
         }
         let they_wait = self.expect(host);
         self.replace(host, they_wait);
+    }
+}
+
+impl Keeping {
+    /// How much of what ranks of the host have printed is out, and need not come from there.
+    pub(super) fn tell_what_was_printed(&self, host: u32, layout: &Layout, come: &mut [Lengths]) {
+        layout.ranks_of(host).for_each(|rank| come[rank as usize] = [0; 2]);
+        for (rank, lengths) in self.printed.iter().filter(|(rank, _)| layout.is_on(*rank, host)) {
+            come[*rank as usize] = *lengths;
+        }
     }
 }
 
@@ -230,7 +248,6 @@ fn end_that_was_known(keepings: &[Option<Keeping>], base: Base) -> Option<u8> {
 mod tests {
     use super::*;
     use scash_ft::{Epoch, Incarnation};
-    use scash_join::boot::Layout;
 
     fn base(incarnation: u64) -> Base {
         Base { incarnation: Incarnation(incarnation), epoch: Epoch(incarnation) }

@@ -1,0 +1,52 @@
+//! How ranks have ended, as agents report it.
+
+use super::Job;
+use scash_join::boot::{Exit, Report};
+use std::time::{Duration, Instant};
+
+/// How long the end of a rank that exited by itself waits for the news of what it may have exited for, the
+/// death of another rank or of its host: ranks notice that at once, and the launcher by another way.
+const WORD_OF_OTHERS: Duration = Duration::from_millis(100);
+
+impl Job<'_> {
+    /// Takes what an agent reports of a rank. The error says why no agent reports that.
+    pub(super) fn report(&mut self, host: u32, report: Report) -> Result<(), String> {
+        if let Report::Exited(rank, exit) = report {
+            if !self.link(host).ranks.remove(&rank) {
+                return Err(format!("a second end of rank {rank}"));
+            }
+            let failed_by_itself = matches!(exit, Exit::Status(1..));
+            if failed_by_itself && self.links.len() > 1 && self.supervisor.verdict() == 0 {
+                self.held_back.push((Instant::now() + WORD_OF_OTHERS, host, rank, exit));
+                return Ok(());
+            }
+            return self.take_exit(host, rank, exit);
+        }
+        self.launcher_relay.take(host, report)
+    }
+
+    /// The process of a rank has ended.
+    fn take_exit(&mut self, host: u32, rank: u32, exit: Exit) -> Result<(), String> {
+        if self.survival.is_some() {
+            self.take_survivors_exit(host, rank, exit);
+            return Ok(());
+        }
+        self.supervisor.exited();
+        self.launcher_relay.take(host, Report::Exited(rank, exit))
+    }
+
+    /// Takes the ends that were held back, unless what may explain them is still to come.
+    pub(super) fn release(&mut self) {
+        let Some((until, ..)) = self.held_back.first() else { return };
+        let is_explained = self.supervisor.verdict() != 0 || self.is_ending();
+        let is_due = Instant::now() >= *until && self.links.iter().all(|link| link.cut_off.is_none());
+        if is_explained || is_due {
+            for (_, host, rank, exit) in std::mem::take(&mut self.held_back) {
+                if let Err(lie) = self.take_exit(host, rank, exit) {
+                    self.lose(host, &lie);
+                }
+            }
+            self.settle();
+        }
+    }
+}
