@@ -1,5 +1,6 @@
 //! Which protocol serves which messages, and how the environment says it.
 
+use crate::engine::COST;
 use scash_comm::{Error, Result};
 use scash_join::job::{self, setting};
 use std::ffi::OsString;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 /// Bytes of the longest message that can travel at once: less than an endpoint's messages may have, with what
 /// stands before the bytes.
-const MOST_EAGER: usize = 512 << 20;
+pub(crate) const MOST_EAGER: usize = 512 << 20;
 
 /// How long messages travel that are too long for eager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,6 +145,13 @@ impl Options {
                 self.eager
             )));
         }
+        if self.window / 2 < COST {
+            return Err(Error::Invalid(format!(
+                "a window (SCASH_MP_WINDOW) of {} bytes: let it be {} at least, for a message without any",
+                self.window,
+                2 * COST
+            )));
+        }
         let unasked = self.eager.max(self.push);
         if self.window / 2 < unasked {
             return Err(Error::Invalid(format!(
@@ -239,6 +247,7 @@ mod tests {
             ("SCASH_MP_LARGE", "pigeon", "auto, get, push, rendezvous"),
             ("SCASH_MP_EAGER", "512M", "SCASH_MP_WINDOW"),
             ("SCASH_MP_EAGER", "1G", "536870912 is the most"),
+            ("SCASH_MP_WINDOW", "127", "let it be 128 at least"),
             ("SCASH_MP_REGISTERED", "99999999T", "512M"),
             ("SCASH_MP_HELD", "much", "512M"),
             ("SCASH_MP_SILENCE", "-1", "0.5"),

@@ -105,9 +105,14 @@ impl Heap {
     }
 
     fn give_back(&self, offset: usize, len: usize) {
+        let at: *mut u8 = self.memory.at(offset).cast();
         // SAFETY: the range was taken and nobody has a reference to it any more; what is read there next is
-        // zero. If the system does not want it back, nothing is lost.
-        let _ = unsafe { libc::madvise(self.memory.at(offset).cast(), len, libc::MADV_REMOVE) };
+        // zero.
+        if unsafe { libc::madvise(at.cast(), len, libc::MADV_REMOVE) } != 0 {
+            // As of memory that the program has locked.
+            // SAFETY: likewise.
+            unsafe { at.write_bytes(0, len) };
+        }
         let mut free = self.free();
         let mut whole = offset..offset + len;
         if let Some((&before, &room)) = free.range(..offset).next_back()

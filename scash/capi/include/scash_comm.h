@@ -341,7 +341,7 @@ typedef void (*scomm_handler_t)(int from, const void *bytes, size_t len, void *c
 #define SCOMM_REQUEST_NULL 0
 
 /**
- * A send that was over when `scomm_isend` returned. Waits and tests return at once.
+ * A send that was over when `scomm_isend` returned. Waits and tests return at once, with a status of zeros.
  */
 #define SCOMM_REQUEST_OVER 1
 

@@ -168,8 +168,11 @@ pub unsafe extern "C" fn dsm_broadcast_value(value: *mut c_void, bytes: usize, f
         // SAFETY: by the caller's word.
         let mut all = unsafe { copy_out(name, value.cast::<u8>(), bytes) }?;
         runtime.broadcast_value(&mut all, from)?;
-        // SAFETY: there are as many as were given.
-        unsafe { copy_in(&all, value.cast()) };
+        // The value of that rank is its own: others of its threads may write it meanwhile.
+        if runtime.rank() != from {
+            // SAFETY: there are as many as were given.
+            unsafe { copy_in(&all, value.cast()) };
+        }
         Ok(())
     }))
 }

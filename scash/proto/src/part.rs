@@ -212,9 +212,8 @@ impl Part {
             }
             None => {
                 let pages = u32::try_from(bytes.div_ceil(PAGE)).unwrap_or(u32::MAX);
-                let align = u32::try_from(align.div_ceil(PAGE)).unwrap_or(u32::MAX);
                 let mut look = Look { words, stamp: stamp(), stale };
-                let place = Place { pages, align, base };
+                let place = Place { pages, align: align.div_ceil(PAGE), base };
                 let first = self.find_pages(place, &mut look)?;
                 self.runs.insert(first, pages);
                 clear(words, first);
@@ -254,22 +253,23 @@ pub struct Request {
     pub bytes: u64,
     /// Of what the address is to be a multiple: a power of two.
     pub align: u64,
-    /// How many pages before the part addresses begin.
-    pub base: u32,
+    /// The number of the part's first page among all pages that there are addresses for.
+    pub base: u64,
 }
 
 /// Pages that are looked for.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     pages: u32,
-    align: u32,
-    base: u32,
+    align: u64,
+    base: u64,
 }
 
 impl Place {
     /// The first page at or above this one that would do.
     fn first_from(self, page: u32) -> Option<u32> {
-        Some(self.base.checked_add(page)?.checked_next_multiple_of(self.align)? - self.base)
+        let at = self.base.checked_add(page.into())?.checked_next_multiple_of(self.align)?;
+        u32::try_from(at - self.base).ok()
     }
 }
 

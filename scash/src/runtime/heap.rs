@@ -186,19 +186,19 @@ impl Runtime {
         }
         let layout = self.heap.layout;
         let base = layout.first_of(self.rank);
-        let request = Request { bytes: bytes.max(1) as u64, align: align as u64, base };
+        let first = (self.address(base).addr() / PAGE) as u64;
+        let request = Request { bytes: bytes.max(1) as u64, align: align as u64, base: first };
         self.guarded(|| {
             let mut stale = Vec::new();
             let mut part = self.heap.enter()?;
-            let place = part
-                .alloc(self.my_words(), request, || self.interval(), &mut stale)
-                .map_err(|none| self.no_room(bytes, none))?;
+            let place = part.alloc(self.my_words(), request, || self.interval(), &mut stale);
             if !self.shares_frames() {
-                // Before another thread gets what others have freed there.
+                // Before another thread gets what others have freed there, also if there is no room.
                 for run in stale {
                     self.see_what_is_at_home(self.address(base + run.start), run.len() * PAGE)?;
                 }
             }
+            let place = place.map_err(|none| self.no_room(bytes, none))?;
             Ok(self.address(base).wrapping_add(usize::try_from(place).unwrap_or(usize::MAX)))
         })
     }

@@ -3,7 +3,7 @@
 use super::arrive::Checked;
 
 /// What an unasked message costs of the window besides its bytes: what its receiver keeps of it.
-pub(super) const COST: usize = 64;
+pub(crate) const COST: usize = 64;
 
 /// One kind of messages to and from a rank.
 #[derive(Debug)]

@@ -23,6 +23,7 @@
 use super::account::COST;
 use super::arrive::Checked;
 use super::{Engine, MessageBody, MessageHead, gone};
+use crate::options::MOST_EAGER;
 use crate::requests::RequestNumber;
 use crate::span::Source;
 use scash_comm::{Error, Result};
@@ -119,9 +120,11 @@ pub(super) struct Dues {
 }
 
 impl Engine {
-    /// Bytes of the longest active message: even the longest is affordable when half of the window is.
+    /// Bytes of the longest active message: even the longest is affordable when half of the window is, and
+    /// travels at once.
     pub(crate) fn longest_active(&self) -> usize {
-        self.options.eager.max(self.options.push).min((self.options.window / 2).saturating_sub(COST))
+        let most = self.options.eager.max(self.options.push).min(MOST_EAGER);
+        most.min((self.options.window / 2).saturating_sub(COST))
     }
 
     /// There is a handler of this number, or there is none any more; whether that is new.

@@ -33,6 +33,7 @@ use super::span::{ReceiveBuffer, Source};
 use super::wire::{Encoded, MessageHead};
 use super::{Options, Status};
 use account::Account;
+pub(crate) use account::COST;
 pub(super) use active::HandlerCall;
 use active::{CreditQueue, Dues};
 use alike::Alike;

@@ -15,7 +15,7 @@ pub type scomm_request_t = u64;
 
 /// No operation. Waits and tests return at once, with a status of zeros.
 pub const SCOMM_REQUEST_NULL: scomm_request_t = 0;
-/// A send that was over when `scomm_isend` returned. Waits and tests return at once.
+/// A send that was over when `scomm_isend` returned. Waits and tests return at once, with a status of zeros.
 pub const SCOMM_REQUEST_OVER: scomm_request_t = 1;
 
 /// Any rank, as the source of a receive.

@@ -25,6 +25,7 @@ int main(void)
     int rank, size, i, round;
     dsm_lock_t lock;
     char *more;
+    size_t align;
     if (dsm_init() != 0) {
         fprintf(stderr, "dsm_init: %s\n", dsm_error());
         return 1;
@@ -39,6 +40,11 @@ int main(void)
     /* What is allocated lies behind them. */
     more = dsm_alloc(100);
     CHECK(more >= (char *)field + sizeof field && more >= (char *)sums + sizeof sums);
+    /* Shared memory begins at no multiple of a GiB here. */
+    for (align = 1 << 12; align <= (size_t)1 << 30; align <<= 6) {
+        more = dsm_memalign(align, 100);
+        CHECK(more != NULL && (uintptr_t)more % align == 0);
+    }
     CHECK(dsm_locks_create(1, &lock) == 0);
     for (round = 0; round < rounds; round++) {
         for (i = rank; i < PAGES; i += size)

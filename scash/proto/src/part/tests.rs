@@ -10,7 +10,7 @@ struct Heap {
     part: Part,
     words: Vec<AtomicU64>,
     objects: BTreeMap<u64, u64>,
-    base: u32,
+    base: u64,
     interval: u64,
 }
 
@@ -24,7 +24,7 @@ fn free_elsewhere(words: &[AtomicU64], place: u64, interval: Option<u64>) -> boo
 }
 
 impl Heap {
-    fn new(pages: u32, base: u32) -> Heap {
+    fn new(pages: u32, base: u64) -> Heap {
         let words = (0..u64::from(pages) * WORDS).map(|_| AtomicU64::new(0)).collect();
         Heap { part: Part::new(pages), words, objects: BTreeMap::new(), base, interval: 1 }
     }
@@ -34,7 +34,7 @@ impl Heap {
         let interval = self.interval;
         let mut stale = Vec::new();
         let place = self.part.alloc(&self.words, request, || Some(interval), &mut stale)?;
-        assert!((place + u64::from(self.base) * PAGE).is_multiple_of(align), "{place} of {align}");
+        assert!((place + self.base * PAGE).is_multiple_of(align), "{place} of {align}");
         let before = self.objects.range(..place + bytes).next_back();
         assert!(before.is_none_or(|(&at, &len)| at + len <= place), "{place}+{bytes} lies in {before:?}");
         assert!(place + bytes <= u64::from(self.part.pages()) * PAGE);
@@ -84,7 +84,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn objects_lie_apart_and_all_memory_comes_back(steps in steps(), base in 0..9u32) {
-        let mut heap = Heap::new(PAGES, base);
+        let mut heap = Heap::new(PAGES, base.into());
         for step in steps {
             match step {
                 // Where there is no room, there is none for the next one.

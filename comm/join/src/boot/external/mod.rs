@@ -122,11 +122,15 @@ pub(super) fn settings(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Setting
     Ok(Settings { threads, provider: text(vars::PROVIDER)?.unwrap_or_else(|| "auto".to_owned()) })
 }
 
+/// Most seconds that ranks may take: no clock ends before.
+const LONGEST: u64 = 10_000_000;
+
 /// How long ranks may take to find each other.
 fn timeout(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Duration> {
     let Some(value) = setting(JOIN, var(JOIN))? else { return Ok(TIMEOUT) };
-    let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
-    let why = || Error::Invalid(format!("{JOIN}={value}: a number of seconds from 1 on is expected"));
+    let seconds = value.parse().ok().filter(|seconds| (1..=LONGEST).contains(seconds));
+    let why =
+        || Error::Invalid(format!("{JOIN}={value}: a number of seconds from 1 to {LONGEST} is expected"));
     seconds.map(Duration::from_secs).ok_or_else(why)
 }
 

@@ -286,7 +286,9 @@ fn a_job_that_does_not_begin_is_ended_by_one_that_says_who_is_missing() {
 
 #[test]
 fn settings_that_make_no_sense_are_named() {
-    for (name, value) in [(JOIN, "soon"), (JOIN, "0"), (vars::THREADS, "none")] {
+    for (name, value) in
+        [(JOIN, "soon"), (JOIN, "0"), (JOIN, "18446744073709551615"), (vars::THREADS, "none")]
+    {
         let var = |asked: &str| (asked == name).then(|| value.into());
         let read = settings(&var).and_then(|settings| External::from_vars(&var, &settings));
         let error = read.err().unwrap().to_string();
