@@ -53,7 +53,7 @@ impl Runtime {
         loop {
             core.node.handle(Input::Operate { page, changes })?;
             while let Some(order) = core.node.poll_output() {
-                match core.execute(context, order)? {
+                match core.execute_now(context, order)? {
                     Step::Operate(WordPlace { at, mark: false, .. }) => return Ok(at),
                     Step::Operate(WordPlace { at, mark: true, .. }) => {
                         let epoch = core.node.epoch();

@@ -47,6 +47,17 @@ impl Core {
         self.interpreter.carry_out(&mut machine, order)
     }
 
+    /// Carries out one order at once: a message leaves before the thread that has caused it goes back to the
+    /// program.
+    pub(crate) fn execute_now(&mut self, context: &RankContext, order: Output) -> Result<Step> {
+        let is_message = order.is_message();
+        let step = self.execute(context, order)?;
+        if is_message {
+            context.endpoint.flush()?;
+        }
+        Ok(step)
+    }
+
     /// Takes what a peer sent.
     pub(crate) fn take(&mut self, context: &RankContext, event: Event<'_>) -> Result<()> {
         let (from, kind, payload) = match event {

@@ -90,7 +90,7 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
     while core.node.access(page) < want {
         core.node.handle(Input::Fault { page, want })?;
         while let Some(order) = core.node.poll_output() {
-            match core.execute(context, order)? {
+            match core.execute_now(context, order)? {
                 // No fault orders an operation, nor what ends a barrier.
                 Step::Next | Step::Done(_) | Step::Operate(_) | Step::Stage | Step::Committed(_) => {}
                 Step::Denied(_) => return Ok(Verdict::NotOurs),
