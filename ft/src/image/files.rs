@@ -271,6 +271,8 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<O
         return Err(Refusal::new(format!("descriptor {number} is {what} ({}){hint}", path.display())));
     }
     let is_there = lstat(&path).is_ok_and(|now| (now.st_dev, now.st_ino) == (is.st_dev, is.st_ino));
+    // By such a name an NFS client keeps a removed file until this process closes it.
+    let is_there = is_there && !path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".nfs"));
     if !is_there {
         return Err(Refusal::new(format!(
             "descriptor {number} is a file without a name ({})",

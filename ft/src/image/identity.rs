@@ -74,10 +74,16 @@ impl Identity {
         code.all(|mapping| self.files.contains_key(Path::new(OsStr::from_bytes(mapping.name))))
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) -> Result<(), NoRoom> {
+    /// What of it is in these mappings: others may be other files by the time it is gone on from.
+    pub(super) fn write(&self, writer: &mut Writer, mappings: &[Mapping<'_>]) -> Result<(), NoRoom> {
+        let is_mapped = |path: &Path| {
+            let name = path.as_os_str().as_bytes();
+            mappings.iter().any(|mapping| mapping.name == name)
+        };
+        let files = || self.files.iter().filter(|(path, _)| is_mapped(path));
         writer.number(self.processor)?;
-        writer.number(self.files.len() as u64)?;
-        for (path, version) in &self.files {
+        writer.number(files().count() as u64)?;
+        for (path, version) in files() {
             writer.record(version)?;
             writer.bytes(path.as_os_str().as_bytes())?;
         }
@@ -145,7 +151,10 @@ mod tests {
         let mut room = vec![0u64; 4096];
         // SAFETY: the room is this function's.
         let mut writer = unsafe { Writer::new((room.as_mut_ptr().cast(), room.len() * 8)) };
-        identity.write(&mut writer).unwrap();
+        let mapped = |path: &PathBuf| format!("1000-2000 r-xp 0 00:00 7 {}\n", path.display());
+        let text: String =
+            identity.files.keys().filter(|path| !path.ends_with("unmapped")).map(mapped).collect();
+        identity.write(&mut writer, &maps::parse(text.as_bytes()).collect::<Vec<_>>()).unwrap();
         let len = writer.len();
         let bytes: Vec<u8> = room.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
         Identity::check(&mut Reader(&bytes)).err().map(|refusal| refusal.to_string())
@@ -170,6 +179,10 @@ mod tests {
         let mut removed = here.clone();
         removed.files.insert("/no/such/library.so".into(), version);
         assert!(refusal(&removed).unwrap().starts_with("/no/such/library.so cannot be found: "));
+
+        let mut unmapped = here.clone();
+        unmapped.files.insert("/no/longer/unmapped".into(), version);
+        assert_eq!(refusal(&unmapped), None);
 
         assert_eq!(
             Identity::check(&mut Reader(&[0; 7])).unwrap_err().to_string(),

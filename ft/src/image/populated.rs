@@ -14,8 +14,11 @@ const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
 const IS_ZERO_PAGE: u64 = 1 << 5;
+/// A guard page (`MADV_GUARD_INSTALL`, Linux 6.13), which nobody can read; told from Linux 6.15 on.
+const IS_GUARD: u64 = 1 << 8;
 
 /// Bits of a word of `/proc/self/pagemap`.
+const GUARD: u64 = 1 << 58;
 const FILE: u64 = 1 << 61;
 const SWAPPED: u64 = 1 << 62;
 const PRESENT: u64 = 1 << 63;
@@ -34,6 +37,8 @@ pub(super) struct PageMap {
     file: usize,
     /// Whether the kernel has `PAGEMAP_SCAN` (Linux 6.7).
     scans: bool,
+    /// What it is asked for, so that it leaves guard pages out, if it can.
+    guards: u64,
     /// How long the kernel has looked.
     looked: Cell<Duration>,
 }
@@ -45,10 +50,22 @@ impl PageMap {
         // SAFETY: the path is a C string.
         let file =
             unsafe { kernel::call(libc::SYS_openat, [kernel::bits(libc::AT_FDCWD), path, flags, 0, 0, 0]) }?;
-        static SCANS: OnceLock<bool> = OnceLock::new();
-        let mut map = PageMap { file, scans: true, looked: Cell::default() };
-        map.scans = *SCANS.get_or_init(|| map.scan(&(0..0), Ask::Present).is_ok());
+        static CAN: OnceLock<(bool, u64)> = OnceLock::new();
+        let mut map = PageMap { file, scans: true, guards: IS_GUARD, looked: Cell::default() };
+        let can = CAN.get_or_init(|| {
+            if map.can_scan() {
+                return (true, IS_GUARD);
+            }
+            map.guards = 0;
+            (map.can_scan(), 0)
+        });
+        (map.scans, map.guards) = *can;
         Ok(map)
+    }
+
+    /// Whether the kernel takes what it is asked.
+    fn can_scan(&self) -> bool {
+        self.scan(&(0..0), Ask::Present).is_ok()
     }
 
     /// How long the kernel has looked until now.
@@ -121,8 +138,8 @@ impl PageMap {
             vec: at.expose_provenance() as u64,
             vec_len: most as u64,
             max_pages: 0,
-            category_inverted: no_pages_of,
-            category_mask: no_pages_of,
+            category_inverted: no_pages_of | self.guards,
+            category_mask: no_pages_of | self.guards,
             category_anyof_mask: present,
             return_mask: told,
         };
@@ -152,7 +169,7 @@ impl PageMap {
         let runs: *mut PageRegion = at.cast();
         let mut count = 0;
         for (page, word) in words.iter().take(got).enumerate() {
-            if word & (PRESENT | SWAPPED) == 0 || word & FILE != 0 {
+            if word & (PRESENT | SWAPPED) == 0 || word & (FILE | GUARD) != 0 {
                 continue;
             }
             let start = (range.start + page * PAGE) as u64;

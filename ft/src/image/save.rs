@@ -59,6 +59,8 @@ pub(super) enum SaveError {
     FilesChange,
     /// Code is mapped of a file that its identity does not have.
     NewCode,
+    /// Since that was asked, a thread has got what no image can carry.
+    Late(&'static str),
 }
 
 impl From<SyscallFailure> for SaveError {
@@ -169,7 +171,12 @@ impl<'a, 'b> Save<'a, 'b> {
     fn describe(&self, writer: &mut Writer, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
         writer.number(VERSION)?;
         writer.bytes(&self.release)?;
-        self.prepared.identity.write(writer)?;
+        self.prepared.identity.write(writer, mappings)?;
+        if !self.prepared.is_alone
+            && let Some(why) = hindrance()?
+        {
+            return Err(SaveError::Late(why));
+        }
         self.prepared.files.write(writer, self.own.descriptors, self.prepared.is_alone)?;
         writer.number(self.others.len() as u64 + 1)?;
         let first = self.others.each().position(|(_, is_leader)| is_leader);
@@ -335,6 +342,7 @@ pub(super) fn told(result: Result<Duration, SaveError>) -> Result<Duration, Refu
                     "a thread of it opens or closes files at each checkpoint".to_owned(),
                 );
             }
+            SaveError::Late(why) => return Refusal::passing(why.to_owned()),
             SaveError::Kernel(failure) => failure.to_string(),
             SaveError::Unsaved(why) => why.to_string(),
             SaveError::NoRoom => "it has more mappings than its store has room for".to_owned(),
@@ -414,9 +422,14 @@ pub(super) fn kernel_release() -> [u8; 65] {
 
 /// Refuses what a process has that no image can carry, as far as can be asked before threads are stopped.
 pub(super) fn refuse_what_cannot_be_saved() -> Result<(), Refusal> {
-    let timers = std::fs::read("/proc/self/timers").unwrap_or_default();
-    if !timers.is_empty() {
-        return Err(Refusal::new("it has POSIX timers (timer_create)".to_owned()));
+    let found = hindrance().map_err(|failure| Refusal::new(failure.to_string()))?;
+    found.map_or(Ok(()), |why| Err(Refusal::new(why.to_owned())))
+}
+
+/// What a process has besides memory, threads and files that no image can carry. Allocates nothing.
+fn hindrance() -> Result<Option<&'static str>, SyscallFailure> {
+    if has_timers()? {
+        return Ok(Some("it has POSIX timers (timer_create)"));
     }
     for which in [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF] {
         let mut timer = libc::itimerval {
@@ -426,15 +439,32 @@ pub(super) fn refuse_what_cannot_be_saved() -> Result<(), Refusal> {
         // SAFETY: the call writes the structure.
         let _ = unsafe { libc::getitimer(which, &raw mut timer) };
         if (timer.it_value.tv_sec, timer.it_value.tv_usec) != (0, 0) {
-            return Err(Refusal::new("it has a running interval timer (setitimer, alarm)".to_owned()));
+            return Ok(Some("it has a running interval timer (setitimer, alarm)"));
         }
     }
-    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     // SAFETY: the structure is plain data, and the call fills it.
     let mut found: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: the call writes the structure.
-    if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut found, flags) } == 0 {
-        return Err(Refusal::new("it has child processes".to_owned()));
-    }
-    Ok(())
+    let has_children = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut found, flags) } == 0;
+    Ok(has_children.then_some("it has child processes"))
+}
+
+/// Whether it has timers that `timer_create` has made. A kernel without a list of them is not asked.
+fn has_timers() -> Result<bool, SyscallFailure> {
+    let path = c"/proc/self/timers".as_ptr().expose_provenance();
+    let flags = kernel::bits(libc::O_RDONLY | libc::O_CLOEXEC);
+    let what = [kernel::bits(libc::AT_FDCWD), path, flags, 0, 0, 0];
+    // SAFETY: the path is a C string.
+    let file = match unsafe { kernel::call(libc::SYS_openat, what) } {
+        Err(SyscallFailure(libc::ENOENT)) => return Ok(false),
+        file => file?,
+    };
+    let mut byte = 0u8;
+    // SAFETY: the byte is this function's.
+    let read =
+        unsafe { kernel::call(libc::SYS_read, [file, (&raw mut byte).expose_provenance(), 1, 0, 0, 0]) };
+    // SAFETY: the descriptor was opened here.
+    let _ = unsafe { kernel::call(libc::SYS_close, [file, 0, 0, 0, 0, 0]) };
+    Ok(read? > 0)
 }

@@ -14,6 +14,7 @@ const USER_MODE_ONLY: i32 = 1;
 const API: u64 = 0xAA;
 const UFFDIO_API: usize = 0xC018_AA3F;
 const UFFDIO_REGISTER: usize = 0xC020_AA00;
+const UFFDIO_WRITEPROTECT: usize = 0xC018_AA06;
 const FEATURES: u64 = 1 << 0 | 1 << 13 | 1 << 15;
 const MODE_WP: u64 = 1 << 1;
 /// Mappings of fewer bytes are compared: they are not worth a system call, and a fault for each page that is
@@ -35,6 +36,14 @@ struct Register {
     len: u64,
     mode: u64,
     ioctls: u64,
+}
+
+/// `struct uffdio_writeprotect`.
+#[repr(C)]
+struct WriteProtect {
+    start: u64,
+    len: u64,
+    mode: u64,
 }
 
 /// What a process needs to have its writes remembered. Of no use to one that has come back.
@@ -86,7 +95,11 @@ impl Tracking {
         let Some(fd) = &self.fd else { return Err(SyscallFailure(libc::ENOSYS)) };
         let (start, len) = (mapping.start as u64, mapping.range().len() as u64);
         let mut what = Register { start, len, mode: MODE_WP, ioctls: 0 };
-        control(fd, UFFDIO_REGISTER, (&raw mut what).expose_provenance())
+        control(fd, UFFDIO_REGISTER, (&raw mut what).expose_provenance())?;
+        // Memory that was moved there (mremap) has marks of where it was, on some kernels: it would count as
+        // unwritten though it was written since.
+        let mut what = WriteProtect { start, len, mode: 0 };
+        control(fd, UFFDIO_WRITEPROTECT, (&raw mut what).expose_provenance())
     }
 }
 

@@ -118,9 +118,15 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             assert!(epoll >= 0);
             Box::new(epoll)
         }
-        "many threads" => {
-            let sleep = || std::thread::sleep(std::time::Duration::from_secs(1000));
-            Box::new((0..300).map(|_| std::thread::spawn(sleep)).collect::<Vec<_>>())
+        "many threads" => Box::new(sleepers(300)),
+        // What is as much as may be.
+        "threads" => Box::new(sleepers(256)),
+        "guard page" => {
+            let at = mapped(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
+            const INSTALL: libc::c_int = 102;
+            // SAFETY: the page is this function's, and nobody touches it.
+            let _ = unsafe { libc::madvise(at, 4096, INSTALL) };
+            Box::new(at)
         }
         "deaf thread" => {
             let (ready, is_ready) = std::sync::mpsc::channel();
@@ -140,6 +146,12 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         }
         other => panic!("{other}?"),
     }
+}
+
+/// So many threads that do nothing.
+fn sleepers(count: usize) -> Vec<std::thread::JoinHandle<()>> {
+    let sleep = || std::thread::sleep(std::time::Duration::from_secs(1000));
+    (0..count).map(|_| std::thread::spawn(sleep)).collect()
 }
 
 /// A timer that does not run.

@@ -23,6 +23,7 @@ use scash_join::boot::Member;
 use scash_mp::Paused;
 use std::mem;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 impl Runtime {
     /// Makes all of it anew.
@@ -40,6 +41,8 @@ impl Runtime {
         mem::forget(mem::replace(&mut checkpoints.store, store));
         mem::forget(mem::replace(&mut checkpoints.given, given));
         mem::forget(mem::replace(&mut checkpoints.tracking, Tracking::new(out_of_the_way)));
+        // The clock of this machine may have begun anew since.
+        checkpoints.started = Instant::now();
         checkpoints.resumes = true;
         let mut member = Member::from_vars(&environment).map_err(join)?;
         let identity = start::identity()?;
