@@ -169,6 +169,16 @@ fn nothing_that_was_printed_is_lost_or_said_twice() {
     assert_eq!(sorted(&[&first.out, &second.out]), sorted(&[&expected.out]), "{first}{second}");
 }
 
+#[test]
+fn a_file_of_what_was_printed_that_was_cut_short_is_named() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let place = Place::new();
+    let job = hangs(place.job(Job::plain(2), 1), 15);
+    place.run_until(job.command(phoenix, &["loud"]), 2, 13);
+    open(&place.path().join("rank-1.out")).set_len(7).unwrap();
+    place.resume().refused(&["rank-1.out: it has 7 bytes, and had "]);
+}
+
 /// A job that has been killed at epoch 6, and 5 before that.
 fn killed() -> Place {
     let place = Place::new();

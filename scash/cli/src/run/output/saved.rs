@@ -17,7 +17,7 @@ use printer::give_up;
 pub(super) use printer::{SavedPrinter, start};
 
 use super::wiring::RankOutput;
-use crate::run::recovery::Directory;
+use crate::run::recovery::{Directory, output_name};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use scash_comm::descriptors::out_of_the_way;
@@ -146,6 +146,25 @@ impl Saved {
             [0, 1].map(|stream| Some(there[stream]).filter(|there| *there < printed[stream]))
         };
         printed.iter().enumerate().map(of).collect()
+    }
+
+    /// Has the disk have all that was printed.
+    pub(in crate::run) fn sync(&self) -> io::Result<()> {
+        self.files.iter().flatten().try_for_each(File::sync_data)
+    }
+
+    /// Checks that so much is there of what ranks have printed. The error names a file that is shorter.
+    pub(in crate::run) fn must_have(&self, lengths: &[Lengths]) -> io::Result<()> {
+        for (rank, (files, lengths)) in (self.first..).zip(self.files.iter().zip(lengths)) {
+            for (stream, (file, length)) in files.iter().zip(lengths).enumerate() {
+                let there = file.metadata()?.len();
+                if there < *length {
+                    let name = output_name(rank, stream);
+                    return Err(io::Error::other(format!("{name}: it has {there} bytes, and had {length}")));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes back what ranks have printed beyond that. Nobody may print meanwhile.

@@ -31,6 +31,11 @@ const RANK: &str = "rank-";
 const ENDS: [&str; 4] = [".store", ".out", ".err", ENDED];
 const ENDED: &str = ".ended";
 
+/// The name of the file of what a rank prints.
+pub(in crate::run) fn output_name(rank: u32, stream: usize) -> String {
+    format!("{RANK}{rank}{}", ENDS[1 + stream.min(1)])
+}
+
 /// The directory of a job. That no other launcher uses it is the launcher's care, or under another launcher
 /// that of rank 0's keeper.
 #[derive(Debug)]
@@ -154,7 +159,7 @@ impl Directory {
 
     /// The file that a rank prints to, `stream` 0 or 1. Whoever writes appends.
     pub(in crate::run) fn output(&self, rank: u32, stream: usize, is_new: bool) -> io::Result<File> {
-        let path = self.file(&format!("{RANK}{rank}{}", ENDS[1 + stream.min(1)]));
+        let path = self.file(&output_name(rank, stream));
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mut options = OpenOptions::new();
         options.read(true).append(true).create_new(is_new).mode(0o600);

@@ -214,7 +214,9 @@ impl Kept {
     /// be noted, they are started from their newest epoch.)
     pub(in crate::run) fn note_end(&self) {
         if let Some(taken) = &self.taken {
-            let _ = self.stores.iter().try_for_each(|store| taken.directory.note_end(store.rank()));
+            let note = |store: &Store| taken.directory.note_end(store.rank());
+            // What they have printed last is in no checkpoint.
+            let _ = self.output.sync().and_then(|()| self.stores.iter().try_for_each(note));
         }
     }
 
@@ -517,6 +519,7 @@ pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
     let base = plan.base;
     let lengths: Option<Vec<Lengths>> = stores.iter().map(|store| lengths_at(store, base.epoch)).collect();
     let lengths = lengths.ok_or_else(|| io::Error::other("their marks are gone"))?;
+    output.must_have(&lengths)?;
     output.cut(&lengths)?;
     epoch::carry_out(&plan, stores)?;
     if let Some(why) = instead {
