@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Most bytes that are printed at once.
 const MOST: usize = 64 << 10;
+/// Bytes of a file on a disk that are given up together.
+const A_PART: u64 = 1 << 20;
 
 /// The thread that prints, as the launcher's sees it.
 #[derive(Debug)]
@@ -287,9 +289,15 @@ impl<S: Sink> PrinterThread<S> {
         if lines > before.lines {
             self.saved.note(rank, stream, lines);
         }
-        match self.saved.record {
-            // Who goes on shows the line from its beginning.
-            Some(_) => give_up(file, before.lines, lines),
+        match &self.saved.record {
+            // Who goes on shows the line from its beginning, and must not find that it is gone and was not
+            // noted: files are given up in parts, when the note is on the disk.
+            Some(record) => {
+                let [begin, end] = [before.lines, lines].map(|lines| lines / A_PART * A_PART);
+                if end > begin && record.sync_data().is_ok() {
+                    give_up(file, begin, end);
+                }
+            }
             None if self.saved.is_kept => {}
             None => give_up(file, before.length, printed),
         }

@@ -160,6 +160,24 @@ fn all_is_printed_when_it_is_asked_for_and_what_is_printed_takes_no_memory() {
 }
 
 #[test]
+fn what_is_printed_and_noted_takes_no_more_of_a_disk_than_a_part() {
+    let record = memfd_create(c"record", MFdFlags::MFD_CLOEXEC).unwrap();
+    let saved = Arc::new(Saved { record: Some(record.into()), ..Saved::new(1, false).unwrap() });
+    let (printer, [out, _err]) = printer(&saved);
+    let text = format!("{}\n", "x".repeat(99)).repeat(32_000);
+    say(&saved, 0, &text);
+    printer.print_all(TIMEOUT);
+    assert_eq!(out.try_iter().map(|(_, bytes)| bytes.len()).sum::<usize>(), text.len());
+    let deadline = Instant::now() + TIMEOUT;
+    // What is behind the last whole part.
+    while saved.files[0][0].metadata().unwrap().st_blocks() * 512 > (1 << 20) + (64 << 10) {
+        assert!(Instant::now() < deadline, "it still takes room");
+    }
+    printer.finish();
+    assert_eq!(saved.printed(), [[text.len() as u64, 0]]);
+}
+
+#[test]
 fn a_reader_who_goes_away_and_a_program_that_cuts_its_output_hold_up_nobody() {
     let saved = Arc::new(Saved::new(2, false).unwrap());
     let (printer, [out, err]) = printer(&saved);
