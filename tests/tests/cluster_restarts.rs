@@ -481,10 +481,10 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
 #[test]
 fn a_rank_with_as_many_threads_as_may_be_or_with_guard_pages_comes_back() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    let expected = Job::plain(2).run(phoenix, &["socket"]);
+    let expected = printed(&Job::plain(2).run(phoenix, &["socket"]));
     for what in ["threads", "guard page"] {
         let ended = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 9"]).run(phoenix, &[what]);
-        assert_eq!((ended.status, &ended.out), (0, &expected.out), "{ended}");
+        assert_eq!((ended.status, &printed(&ended)), (0, &expected), "{ended}");
         ended.said(&["all 2 ranks go on from barrier 8"]);
     }
 }
