@@ -148,10 +148,17 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
     }
 }
 
-/// So many threads that do nothing.
+/// So many threads that do nothing, all of which have begun: before that they block all signals.
 fn sleepers(count: usize) -> Vec<std::thread::JoinHandle<()>> {
-    let sleep = || std::thread::sleep(std::time::Duration::from_secs(1000));
-    (0..count).map(|_| std::thread::spawn(sleep)).collect()
+    let begun = std::sync::Arc::new(std::sync::Barrier::new(count + 1));
+    let sleep = |begun: std::sync::Arc<std::sync::Barrier>| {
+        begun.wait();
+        std::thread::sleep(std::time::Duration::from_secs(1000));
+    };
+    let threads = std::iter::repeat_n(&begun, count).cloned();
+    let threads = threads.map(|begun| std::thread::spawn(move || sleep(begun))).collect();
+    begun.wait();
+    threads
 }
 
 /// A timer that does not run.
