@@ -32,7 +32,8 @@ impl Job<'_> {
         }
     }
 
-    /// An agent has come with what it has kept. Takes note of that, unless it is too late, or too much.
+    /// An agent has come with what it has kept. Takes note of that, and returns whether the host can be taken
+    /// in: ranks may have gone on without it, or have been started again without the hosts that are here.
     pub(super) fn take_what_is_kept(&mut self, host: u32) -> bool {
         let Some(Survival { may_keep, found, come, .. }) = &mut self.survival else { return false };
         let Some(keeping) = self.keepings[host as usize].as_ref().filter(|_| may_keep.contains(&host)) else {

@@ -91,10 +91,12 @@ impl Job<'_> {
         let (now, is_taken_over) = (Instant::now(), self.is_taken_over());
         let served = self.served.entry(host).or_insert(Served { first: (now, seconds), last: now });
         served.last = now;
-        match served.is_silent(seconds, now) {
-            true if is_taken_over => return *self.link(host) = self.links[host as usize].put_off(),
-            true => return self.not_back(host, "its agent does not miss its launcher yet"),
-            false => {}
+        if served.is_silent(seconds, now) {
+            if !is_taken_over {
+                return self.not_back(host, "its agent does not miss its launcher yet");
+            }
+            *self.link(host) = self.links[host as usize].put_off();
+            return;
         }
         let name = &self.link(host).name;
         let why = format!(
