@@ -83,8 +83,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn objects_lie_apart_and_all_memory_comes_back(steps in steps(), base in 0..9u32) {
-        let mut heap = Heap::new(PAGES, base.into());
+    fn objects_lie_apart_and_all_memory_comes_back(steps in steps(), base in 0..9u64) {
+        let mut heap = Heap::new(PAGES, base);
         for step in steps {
             match step {
                 // Where there is no room, there is none for the next one.
