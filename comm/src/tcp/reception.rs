@@ -167,11 +167,7 @@ impl<'a> Reception<'a> {
             let (stream, address) = match self.listener.accept() {
                 Ok(newcomer) => newcomer,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) =>
-                {
-                    continue;
-                }
+                Err(error) if is_of_the_newcomer(&error) => continue,
                 // Descriptors that strangers hold can be had back.
                 Err(error) if descriptors::are_used_up(&error) && !self.newcomers.is_empty() => {
                     if !self.turn_one_away(heard) {
@@ -328,6 +324,26 @@ fn check_place(newcomer: &Acceptor, arrived: &BTreeMap<u32, Arrived>) -> std::re
         Some(Some(_)) => Err(Refusal::Again(newcomer.from)),
         None => Err(Refusal::Unexpected(newcomer.from)),
     }
+}
+
+/// Whether `accept` tells of an error that the connection it would have returned has had already, which
+/// the next one need not have (accept(2), "error handling").
+fn is_of_the_newcomer(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EINTR
+                | libc::ECONNABORTED
+                | libc::ENETDOWN
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::EOPNOTSUPP
+                | libc::ENETUNREACH
+        )
+    )
 }
 
 /// What an error of a newcomer's connection means.

@@ -127,3 +127,13 @@ fn each_kind_of_refusal_is_told_once() {
         assert!(!refusals.is_new(&Refusal::Version(2)), "whatever it says");
     }
 }
+
+#[test]
+fn an_error_of_one_connection_does_not_end_the_others() {
+    for errno in [libc::EHOSTUNREACH, libc::ENETDOWN, libc::ECONNABORTED, libc::EINTR] {
+        assert!(is_of_the_newcomer(&io::Error::from_raw_os_error(errno)), "{errno}");
+    }
+    for errno in [libc::EMFILE, libc::EBADF, libc::EINVAL, libc::ENOMEM] {
+        assert!(!is_of_the_newcomer(&io::Error::from_raw_os_error(errno)), "{errno}");
+    }
+}
