@@ -351,10 +351,11 @@ fn are_one(one: u64, other: u64) -> Option<bool> {
     (order >= 0).then_some(order == 0)
 }
 
-/// What this process has written to files of a disk is there, of those that it has open: the lengths that an
-/// image says are those that they will have.
-pub(super) fn sync(is_ours: &dyn Fn(RawFd) -> bool) -> Result<(), Refusal> {
-    for number in numbers()?.into_iter().filter(|number| !is_ours(*number)) {
+/// What this process has written to files of a disk is there, of those that it has open, and of `given`: the
+/// lengths that an image says are those that they will have.
+pub(super) fn sync(is_ours: &dyn Fn(RawFd) -> bool, given: &[BorrowedFd<'_>]) -> Result<(), Refusal> {
+    let open = numbers()?.into_iter().filter(|number| !is_ours(*number));
+    for number in open.chain(given.iter().map(AsRawFd::as_raw_fd)) {
         // SAFETY: it was open a moment ago; if another thread closes it now, calls with it fail.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
         let is_file =

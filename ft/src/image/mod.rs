@@ -168,12 +168,13 @@ pub fn streams_are(given: &[BorrowedFd<'_>]) {
 }
 
 /// Sees to it that what the program has written to its open files is on their disks: where an image is to
-/// outlive the machine's power.
+/// outlive the machine's power. So it is with those that were given to it as standard output and error, in
+/// whose place it may have put others.
 ///
 /// # Errors
 /// A disk has not taken it.
-pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
-    files::sync(own.descriptors)
+pub fn sync_files(own: &Own<'_>, given: &[BorrowedFd<'_>]) -> Result<(), Refusal> {
+    files::sync(own.descriptors, given)
 }
 
 /// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared

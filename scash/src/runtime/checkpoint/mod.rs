@@ -48,7 +48,7 @@ use scash_mp::Paused;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -461,7 +461,7 @@ impl Runtime {
         checkpoints.counts.shared += checkpoints.watch.lap();
         let saved = written.and_then(|written| {
             if checkpoints.store.is_durable() {
-                image::sync_files(&own)?;
+                image::sync_files(&own, &checkpoints.given.prints.each_ref().map(|file| file.as_fd()))?;
             }
             let unwritten = |e| Refusal::new(format!("its store cannot be written: {e}"));
             checkpoints.store.wrote(written).map_err(unwritten)
