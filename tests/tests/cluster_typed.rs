@@ -20,7 +20,7 @@ fn everything_that_the_typed_interface_has_gives_right_data() {
             let ended = kind.job(ranks).env("SCASH_REGION", "1M").run(Path::new(TYPED), &[]);
             ended.succeeded();
             let lines = ended.lines(ranks);
-            assert!(lines.iter().all(|line| line.ends_with("passed 13 checks")), "{ended}");
+            assert!(lines.iter().all(|line| line.ends_with("passed 14 checks")), "{ended}");
         }
     }
 }

@@ -175,7 +175,9 @@ pub trait Machine {
     fn close(&mut self, put_to: &mut Vec<Rank>, next: Option<Rank>) -> Result<bool, Self::Error>;
     /// Whether a batch of pages of so many bytes is to be sent.
     fn is_full(&mut self, bytes: usize) -> bool;
-    /// Whether somebody has operated on a word of this home page in this epoch.
+    /// Marks all pages of a home, for this epoch.
+    fn mark_all(&mut self, home: Rank) -> Result<(), Self::Error>;
+    /// Whether somebody has marked this home page in this epoch, or all.
     fn is_marked(&mut self, page: u32) -> bool;
     /// Forgets the claims of these pages that are kept here.
     fn forget_claims(&mut self, pages: Pages) -> Result<(), Self::Error>;

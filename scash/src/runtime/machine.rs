@@ -342,6 +342,10 @@ impl Machine for RankMachine<'_> {
         bytes >= BATCH
     }
 
+    fn mark_all(&mut self, home: Rank) -> Result<()> {
+        self.context.marks.set_all(&*self.context.endpoint, home, self.node.epoch())
+    }
+
     fn is_marked(&mut self, page: u32) -> bool {
         self.context.marks.is_set(page, self.node.epoch())
     }

@@ -166,7 +166,7 @@ pub(super) fn assemble(
     // only reached by raw pointers.
     let segment = unsafe { endpoint.register(member, whole(&region)) }.map_err(join)?;
     let claims = Claims(PageWords::new(config.pages, &*endpoint, member)?);
-    let marks = Marks(PageWords::new(config.pages, &*endpoint, member)?);
+    let marks = Marks::new(config.pages, &*endpoint, member)?;
     let copies = store.map(|store| StoreCopies::join(member, &*endpoint, store, var)).transpose()?;
     let copies = copies.unwrap_or_default();
     let page = member.page().clone();

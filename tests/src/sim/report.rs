@@ -189,7 +189,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 41] = [
+pub const OUTPUTS: [&str; 42] = [
     "MapZero",
     "Get",
     "Map",
@@ -231,6 +231,7 @@ pub const OUTPUTS: [&str; 41] = [
     "Committed",
     "Unmade",
     "Absent",
+    "MarkAll",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -277,6 +278,7 @@ pub fn output_number(output: &Output) -> usize {
         Output::Committed(_) => 38,
         Output::Unmade { .. } => 39,
         Output::Absent { .. } => 40,
+        Output::MarkAll(_) => 41,
     }
 }
 

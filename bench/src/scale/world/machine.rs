@@ -215,6 +215,10 @@ impl Machine for RankMachine<'_, '_> {
         bytes >= BATCH
     }
 
+    fn mark_all(&mut self, _: Rank) -> SimulationResult<()> {
+        never("mark pages")
+    }
+
     fn is_marked(&mut self, _: u32) -> bool {
         false
     }

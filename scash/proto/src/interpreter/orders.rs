@@ -37,6 +37,7 @@ impl Interpreter {
             Output::PushWhole { page, except } => self.push_whole(m, page, except)?,
             Output::Hand { page, to } => m.put_pages(to, Pages::one(page))?,
             Output::PutPages { pages, to } => m.put_pages(to, pages)?,
+            Output::MarkAll(home) => m.mark_all(home)?,
             Output::PutDiff { page, to } => self.put_diff(m, page, to)?,
             Output::Refresh { pages, from, brought } => self.refresh(m, pages, from, &brought)?,
             Output::Report { page, to } => {

@@ -24,7 +24,7 @@ use super::fault::block_of;
 use super::{MeetingStage, Node, Output, Phase};
 use crate::page::Access;
 use crate::{Pages, Rank};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What this rank has operated on since the last memory barrier.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,8 @@ pub(super) struct Operated {
     pages: BTreeMap<u32, bool>,
     /// Where pages are operated on whose homes the next barrier settles, by the first page of their block.
     places: BTreeMap<u32, Rank>,
+    /// Homes all of whose pages are marked, because this rank has written some of them back.
+    pub(super) homes: BTreeSet<Rank>,
 }
 
 impl Operated {

@@ -392,9 +392,9 @@ impl Node {
         self.meetings.now = self.meetings.now.next();
         // First: a page that moves has no sharers any more, and nothing of it is to be passed on.
         self.hand_over(&notices);
-        self.push_deferred(&merged);
+        let unseen = self.push_deferred(&merged);
         self.follow_writers(&merged);
-        self.pass_on(&merged);
+        self.pass_on(&merged, &unseen);
         self.bring_again(&fresh);
         for page in std::mem::take(&mut self.meetings.lost) {
             if let Some(to) = self.home(page) {

@@ -217,11 +217,18 @@ impl Node {
 
     /// Orders that this rank's changes of cached pages be put into the homes' frames now. The pages stay
     /// dirty: the barrier tells their homes.
+    ///
+    /// A home that brings its own changes to sharers on its way into the barrier would take these for its
+    /// own, and bring them back here, over what this rank has written since. So its pages are
+    /// [marked](super::atomics), as for atomic operations, but all at once: ranges can be long.
     pub(super) fn write_back(&mut self, pages: Pages) {
         for page in pages.iter().filter(|&p| p < self.table.len()).collect::<Vec<_>>() {
             let word = self.table.get(page);
             let home = self.home(page).filter(|&h| h != self.cfg.rank);
             if let (true, Some(to)) = (word.is_dirty(), home) {
+                if !self.keeps_pushes_back() && self.sync.operated.homes.insert(to) {
+                    self.out.push_back(Output::MarkAll(to));
+                }
                 self.table.change_copy(page, CachedPage::report);
                 self.out.push_back(Output::PutDiff { page, to });
             }

@@ -132,7 +132,7 @@ impl Node {
 
     /// Where races are looked for, what a home brings to a copy must not take the place of what its rank has
     /// written and not yet told.
-    fn keeps_pushes_back(&self) -> bool {
+    pub(super) fn keeps_pushes_back(&self) -> bool {
         self.keeps_back() || self.cfg.races
     }
 
@@ -206,14 +206,14 @@ impl Node {
     }
 
     /// Between the meetings: pages of ours that others wrote (`merged`, sorted) go to their sharers, but for
-    /// the only writer, who has them.
-    pub(super) fn pass_on(&mut self, merged: &[(u32, Rank)]) {
+    /// the only writer, who has them. `unseen`: pages that this rank wrote, too, and brought to nobody.
+    pub(super) fn pass_on(&mut self, merged: &[(u32, Rank)], unseen: &BTreeSet<u32>) {
         for group in merged.chunk_by(|a, b| a.0 == b.0) {
             let (page, writer) = group[0];
             // What the only writer has is the newest, unless others wrote the page after it had brought its
-            // changes home.
-            let sole =
-                (!self.keeps_pushes_back() && group.iter().all(|&(_, r)| r == writer)).then_some(writer);
+            // changes home, or this rank did and has not brought it that.
+            let has_all = !self.keeps_pushes_back() && !unseen.contains(&page);
+            let sole = (has_all && group.iter().all(|&(_, r)| r == writer)).then_some(writer);
             if !self.table.at_home(page).is_some_and(|home| home.is_tracked()) {
                 continue;
             }
@@ -230,17 +230,18 @@ impl Node {
         }
     }
 
-    /// Between the meetings: what was kept back goes to sharers now, but for pages that go as wholes.
-    pub(super) fn push_deferred(&mut self, merged: &[(u32, Rank)]) {
-        if self.homes.deferred_pushes.is_empty() {
-            return;
-        }
-        let whole: BTreeSet<u32> = merged.iter().map(|&(page, _)| page).collect();
+    /// Between the meetings: what was kept back goes to sharers now, but for pages that go as wholes, which
+    /// are returned.
+    pub(super) fn push_deferred(&mut self, merged: &[(u32, Rank)]) -> BTreeSet<u32> {
+        let mut unseen = BTreeSet::new();
         for page in std::mem::take(&mut self.homes.deferred_pushes) {
-            if self.table.get(page).has_twin() && !whole.contains(&page) {
+            if merged.binary_search_by_key(&page, |&(page, _)| page).is_ok() {
+                unseen.insert(page);
+            } else if self.table.get(page).has_twin() {
                 self.out.push_back(Output::Push(page));
             }
         }
+        unseen
     }
 
     /// Between the meetings: brings pages to sharers that fetched them while this rank may have been writing

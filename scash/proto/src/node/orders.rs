@@ -136,9 +136,7 @@ pub enum Input {
     SetHome(Pages, Rank),
     /// From now on the pages of the allocation that holds this page are kept coherent so.
     SetProtocol(u32, Protocol),
-    /// This rank's changes of these pages are to be at their homes now. The program must not write the bytes
-    /// again that it has written back before the next memory barrier: the home may bring them to sharers,
-    /// this rank among them, on its own way into the barrier.
+    /// This rank's changes of these pages are to be at their homes now.
     WriteBack(Pages),
     /// Cached copies of these pages are to be as their homes have them now, but for what was written here.
     ReadHome(Pages),
@@ -324,6 +322,8 @@ pub enum Output {
         /// The new home.
         to: Rank,
     },
+    /// Mark all pages of a home with the number of this interval: puts follow that it knows nothing of.
+    MarkAll(Rank),
     /// Compare the page with its twin and put what differs into the home's frame and into the twin; then
     /// [`Input::PutBack`].
     PutDiff {

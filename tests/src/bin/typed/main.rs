@@ -213,6 +213,33 @@ fn data_move_between_barriers(dsm: &mut Dsm) -> Result<()> {
     dsm.free(board)
 }
 
+/// What was written back is written again. The home writes beside it, and comes to the barrier in between.
+fn what_was_written_back_may_be_written_again(dsm: &mut Dsm) -> Result<()> {
+    let (me, size) = (dsm.rank(), dsm.size());
+    let board = dsm.alloc::<u64>(size)?;
+    let wait = |ms| std::thread::sleep(std::time::Duration::from_millis(ms));
+    board.set(dsm, me, 0);
+    for round in 1..=10 {
+        dsm.barrier()?;
+        let all: Vec<u64> = (0..size).map(|rank| board.get(dsm, rank)).collect();
+        assert_eq!(all, vec![2 * (round - 1); size], "round {round}");
+        dsm.barrier()?;
+        if dsm.home(board, 0)? == Some(me) {
+            board.set(dsm, me, 2 * round);
+            wait(3);
+        } else {
+            wait(1);
+            board.set(dsm, me, 2 * round - 1);
+            dsm.write_back(board, 0..size)?;
+            board.set(dsm, me, 2 * round);
+            wait(5);
+            assert_eq!(board.get(dsm, me), 2 * round, "what this rank wrote last, in round {round}");
+        }
+    }
+    dsm.barrier()?;
+    dsm.free(board)
+}
+
 /// What one rank made comes to all, who read it without a fault.
 fn a_broadcast_brings_everything_to_all(dsm: &mut Dsm) -> Result<()> {
     let numbers = dsm.alloc::<u64>(LEN)?;
@@ -255,7 +282,7 @@ fn the_system_reaches_what_was_touched(dsm: &mut Dsm) -> Result<()> {
 
 fn main() -> Result<()> {
     let mut dsm = Dsm::init()?;
-    let checks: [(&str, Check); 13] = [
+    let checks: [(&str, Check); 14] = [
         ("partition", partition_shows_what_was_published),
         ("memory", partitions_give_their_memory_back),
         ("elements", elements_have_different_writers),
@@ -263,6 +290,7 @@ fn main() -> Result<()> {
         ("homes", homes_are_asked_and_set),
         ("protocols", protocols_change_what_moves_but_not_what_is_read),
         ("between", data_move_between_barriers),
+        ("again", what_was_written_back_may_be_written_again),
         ("broadcast", a_broadcast_brings_everything_to_all),
         ("system calls", the_system_reaches_what_was_touched),
         ("freed memory", handles::lead_nowhere_when_the_memory_is_freed),

@@ -1,7 +1,7 @@
 //! Calls: reductions, and those that change where pages live and how they are kept.
 
 use super::RandomProgram;
-use crate::sim::program::{Op, Span};
+use crate::sim::program::Op;
 use scash_proto::{Pages, Protocol, Rank};
 
 impl RandomProgram {
@@ -58,11 +58,24 @@ impl RandomProgram {
             let (rank, thread) = (self.rng.below(self.size) as usize, self.rng.below(self.threads) as usize);
             let length = u32::try_from(work[rank][thread].len()).unwrap_or(0);
             let at = self.rng.below(length + 1) as usize;
-            if matches!(op, Op::WriteBack(_)) {
-                write_no_more(some, &mut work[rank], thread, at);
-            }
             work[rank][thread].insert(at, op);
+            self.write_again(&mut work[rank][thread]);
         }
+    }
+
+    /// What a thread has written is written back, and written again.
+    fn write_again(&mut self, thread: &mut Vec<Op>) {
+        let writes = |(at, op): (usize, &Op)| match *op {
+            Op::Write(span, _) => Some((at, span)),
+            _ => None,
+        };
+        let written: Vec<_> = thread.iter().enumerate().filter_map(writes).collect();
+        if written.is_empty() || self.rng.chance(50) {
+            return;
+        }
+        let (at, span) = self.rng.pick(&written);
+        let again = [Op::WriteBack(Pages::one(span.page)), Op::Write(span, self.rng.bits().to_le_bytes()[0])];
+        thread.splice(at + 1..at + 1, again);
     }
 }
 
@@ -72,19 +85,5 @@ fn holds(op: &Op) -> i32 {
         Op::Lock(_) | Op::TryLock(_) | Op::Request(..) => 1,
         Op::Unlock(_) | Op::Signal(..) => -1,
         _ => 0,
-    }
-}
-
-/// What was written back is not written again in the same interval: `thread` stops writing the pages at its
-/// operation number `at`, the rank's other threads do not write them at all.
-fn write_no_more(pages: Pages, threads: &mut [Vec<Op>], thread: usize, at: usize) {
-    for (t, list) in threads.iter_mut().enumerate() {
-        let mut index = 0;
-        list.retain(|op| {
-            index += 1;
-            let late = t != thread || index > at;
-            let hit = |span: &Span| (pages.first..pages.end()).contains(&span.page);
-            !(late && matches!(op, Op::Write(span, _) | Op::Flicker(span, _) if hit(span)))
-        });
     }
 }

@@ -303,9 +303,15 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         bytes > FULL || self.world.rng.chance(20)
     }
 
+    fn mark_all(&mut self, home: Rank) -> Done<()> {
+        let epoch = self.world.ranks[self.rank].node.epoch();
+        self.world.ranks[home.0 as usize].marks.insert(u32::MAX, epoch);
+        Ok(())
+    }
+
     fn is_marked(&mut self, page: u32) -> bool {
         let me = &self.world.ranks[self.rank];
-        me.marks.get(&page) == Some(&me.node.epoch())
+        [page, u32::MAX].iter().any(|page| me.marks.get(page) == Some(&me.node.epoch()))
     }
 
     fn forget_claims(&mut self, pages: Pages) -> Done<()> {

@@ -240,7 +240,11 @@ fn what_was_written_back_is_reported_at_the_barrier_even_if_nothing_more_changed
     let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
     job.touch(0, 2, Access::Write);
     job.give(0, Input::WriteBack(Pages { first: 0, count: 4 }));
-    assert_eq!(job.ordered(0), [Output::PutDiff { page: 2, to: Rank(1) }]);
+    let put = Output::PutDiff { page: 2, to: Rank(1) };
+    assert_eq!(job.ordered(0), [Output::MarkAll(Rank(1)), put.clone()]);
+    // Marked once in an interval.
+    job.give(0, Input::WriteBack(one(2)));
+    assert_eq!(job.ordered(0), [put]);
     job.barrier();
     assert_eq!(job.orders(0)[0], Output::Diff { page: 2, to: Rank(1), force: true });
     assert_eq!(job.nodes[1].counters().second_meetings, 1);
