@@ -61,6 +61,11 @@ fn threads_of_all_ranks_allocate_and_free_what_is_in_one_table() {
 }
 
 #[test]
+fn a_place_that_is_used_again_has_what_was_written_there_last_for_every_rank() {
+    everywhere("reused", "5", &[3]);
+}
+
+#[test]
 fn a_box_has_one_owner() {
     everywhere("boxes", "30", &[1, 3]);
     everywhere("refusals of boxes", "1", &[1, 3]);
@@ -103,7 +108,8 @@ fn a_place_that_is_used_again_is_no_data_race() {
 #[test]
 fn a_heap_comes_back_with_its_ranks() {
     for kind in all_kinds() {
-        for (what, rounds) in [("table", "10"), ("barriers", "8"), ("list", "60")] {
+        for (what, rounds) in [("table", "10"), ("barriers", "8"), ("list", "60")]
+        {
             for death in ["kill rank 1 at barrier 5", "kill all ranks at checkpoint 2 after mark"] {
                 let job = kind.job(3).option("--replicas", "1").option("--checkpoint", "every=2");
                 let ended = heap(&job.option("--inject", death), what, rounds);

@@ -8,9 +8,9 @@
 //! comes with what its home **knew** when it looked at the frames. All that it knew of was in these frames by
 //! then: who is told of an interval is told when what was put is in place, or by a message behind it. Of what
 //! a rank knows beyond that, records name each page that others than the home have written. So a rank that
-//! knows of no such record, and of no later interval of the home, and has itself put nothing into the page of
-//! which there is no record yet, has seen nothing that the bytes lack. Any other rank gets the page from its
-//! home, as ever.
+//! knows of no such record, and of no later interval of the home, has seen nothing that the bytes lack,
+//! unless it has itself put something into the page, or read it from home, of which there is no record yet.
+//! Any other rank gets the page from its home, as ever.
 
 use super::history::as_runs;
 use super::{Node, Output, Violation};
@@ -75,7 +75,7 @@ impl Node {
     pub(crate) fn takes_brought(&mut self, page: u32, home: Rank, known: &KnownIntervals) -> bool {
         let intervals = &self.sync.intervals;
         let is_newer = intervals.history.wrote_since(known, page, home)
-            || intervals.has_put(page)
+            || intervals.has_seen_more(page)
             || self.is_unrecorded(page);
         self.counters.brought += u64::from(!is_newer);
         !is_newer

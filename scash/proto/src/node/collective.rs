@@ -236,9 +236,19 @@ impl Node {
     }
 
     /// Orders that valid copies be refreshed from their homes, those that are out of view among them.
+    ///
+    /// What others have brought home, this rank's next record names as if it had written it: bytes that it
+    /// writes again as it has seen them are no change of its own, and whoever has a lock from this rank must
+    /// not go on from an older copy. For the same reason a lock brings nothing of these pages that is older.
     pub(super) fn read_home(&mut self, pages: Pages) {
         let (end, mut copies) = (self.table.len(), Vec::new());
-        for page in pages.iter().filter(|&p| p < end) {
+        let there = Pages { first: pages.first, count: pages.count.min(end.saturating_sub(pages.first)) };
+        if self.keeps_back() && !self.shares_frames() && there.count > 0 {
+            let read = &mut self.sync.intervals.read_home;
+            read.push(there);
+            *read = union(std::mem::take(read));
+        }
+        for page in there.iter() {
             let word = self.table.get(page);
             let home = self.home(page).filter(|&h| h != self.cfg.rank);
             let is_hidden = self.table.cached(page).is_some_and(|copy| copy.is_hidden());

@@ -31,12 +31,13 @@
 //! written there. For the same reason everything is at home, by puts, before a rank says that it has come: it
 //! may have to hand a lock on while it waits.
 
+use super::collective::union;
 use super::history::{History, as_runs};
 use super::locks::LeavingLock;
 use super::{Node, Output, Violation, runs};
-use crate::Rank;
 use crate::page::{Access, HomePage, List, Page};
 use crate::wire::sync::{self, Brought, KnownIntervals, QueuePlace, Record};
+use crate::{Pages, Rank};
 use std::collections::{BTreeSet, VecDeque};
 
 /// What follows the end of an interval.
@@ -81,6 +82,8 @@ pub(super) struct Intervals {
     pub(super) history: History,
     /// Pages that are at home and in no record yet.
     written: Vec<u32>,
+    /// Pages that were read from home with what others may have brought there, and are in no record yet.
+    pub(super) read_home: Vec<Pages>,
     /// Copies that were renewed in this epoch and are on no list: another renewal of them is likely.
     pub(super) renewed: BTreeSet<u32>,
     /// What came with the lock whose records are applied next, and from which home.
@@ -103,7 +106,7 @@ pub(super) struct Intervals {
 impl Intervals {
     /// Whether none ends, and no fetch is under way. `recorded`: whether there are records at all.
     pub(super) fn are_at_rest(&self, recorded: bool) -> bool {
-        let nothing = self.history.is_empty() && self.written.is_empty();
+        let nothing = self.history.is_empty() && self.written.is_empty() && self.read_home.is_empty();
         self.closes.is_empty() && self.entering.is_empty() && self.fetches == 0 && (nothing || !recorded)
     }
 
@@ -118,9 +121,10 @@ impl Intervals {
         !self.closes.is_empty()
     }
 
-    /// Whether what was written in a page is at home, and in no record yet.
-    pub(super) fn has_put(&self, page: u32) -> bool {
-        self.written.contains(&page)
+    /// Whether this rank has put something into a page of another home, or may have read there what another
+    /// rank has put, and there is no record of it yet.
+    pub(super) fn has_seen_more(&self, page: u32) -> bool {
+        self.written.contains(&page) || self.read_home.iter().any(|run| run.iter().contains(&page))
     }
 }
 
@@ -272,13 +276,15 @@ impl Node {
     fn record(&mut self) {
         self.take_unrecorded();
         let mut pages = std::mem::take(&mut self.sync.intervals.written);
+        let read_home = std::mem::take(&mut self.sync.intervals.read_home);
         let tracked = self.take_untold();
-        if pages.is_empty() && tracked.is_empty() && self.homes.untracked() == 0 {
+        if pages.is_empty() && read_home.is_empty() && tracked.is_empty() && self.homes.untracked() == 0 {
             return;
         }
         pages.sort_unstable();
         let (rank, history) = (self.cfg.rank, &mut self.sync.intervals.history);
-        history.add(Record { rank, number: history.number(rank) + 1, pages: as_runs(&pages), tracked });
+        let pages = union([as_runs(&pages), read_home].concat());
+        history.add(Record { rank, number: history.number(rank) + 1, pages, tracked });
         self.stamp_again(None);
     }
 
@@ -438,6 +444,7 @@ impl Node {
         self.table.clear(List::Leased);
         self.sync.intervals.history = History::default();
         self.sync.intervals.written.clear();
+        self.sync.intervals.read_home.clear();
         self.sync.intervals.renewed.clear();
         self.sync.intervals.brought = None;
         self.sync.own.rested();

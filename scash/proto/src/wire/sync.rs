@@ -62,8 +62,8 @@ pub struct Record {
     /// The number of the interval, the last one if several were joined. The first after a memory barrier has
     /// number 1.
     pub number: u32,
-    /// Which pages were written, as far as the rank knows. Its own home pages of whose copies it does not
-    /// know may have been, too.
+    /// Which pages were written, as far as the rank knows: by itself, or by others before it has read them
+    /// from their homes. Its own home pages of whose copies it does not know may have been, too.
     pub pages: Vec<Pages>,
     /// Home pages of the rank that it tracks for leases of others: its records from this one on name them
     /// whenever it has written them.

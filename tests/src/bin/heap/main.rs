@@ -7,6 +7,7 @@
 
 mod boxes;
 mod cost;
+mod reused;
 mod structures;
 mod wrong;
 
@@ -270,7 +271,7 @@ fn fill_up(it: &Runtime, bytes: usize) -> (Vec<usize>, scash::Error) {
 
 type Scenario = fn(&mut Dsm, usize) -> Result<()>;
 
-const SCENARIOS: [(&str, Scenario); 11] = [
+const SCENARIOS: [(&str, Scenario); 12] = [
     ("table", table),
     ("barriers", barriers),
     ("pages", pages),
@@ -280,6 +281,7 @@ const SCENARIOS: [(&str, Scenario); 11] = [
     ("circle", structures::circle),
     ("boxes", boxes::stack),
     ("refusals of boxes", boxes::refusals),
+    ("reused", reused::reused),
     ("wrong", wrong::frees),
     ("cost", cost::cost),
 ];

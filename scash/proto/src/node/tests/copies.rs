@@ -280,6 +280,29 @@ fn a_copy_that_is_out_of_view_is_refreshed_too() {
 }
 
 #[test]
+fn whoever_has_a_lock_from_a_rank_has_no_older_copies_than_that_rank_has_read_from_home() {
+    let mut job = Job::with(3, 4, at(1, Protocol::Adaptive));
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    for is_read in [false, true] {
+        job.barrier();
+        job.touch(2, 3, Access::Read);
+        // Another rank has brought something to the page's home, of which no record has come here.
+        if is_read {
+            job.give(0, Input::ReadHome(one(3)));
+        }
+        job.section(0, 0);
+        job.orders(2);
+        job.give(2, Input::Acquire { lock: 0, who: WHO });
+        job.calm();
+        let renews = |order: &Output| matches!(order, Output::Refresh { pages, .. } if pages == &[3]);
+        let is_renewed = job.orders(2).iter().any(renews);
+        assert_eq!(job.nodes[2].access(3) == Access::None || is_renewed, is_read);
+        job.give(2, Input::Release(0));
+        job.calm();
+    }
+}
+
+#[test]
 fn pages_of_one_home_are_refreshed_by_one_order() {
     let cyclic = Placement::Cyclic { pages: NonZeroU32::MIN, first: 0 };
     let options = AllocOptions { placement: cyclic, protocol: Protocol::Adaptive, block: 1 };
