@@ -68,6 +68,7 @@ fn a_place_that_is_used_again_has_what_was_written_there_last_for_every_rank() {
 #[test]
 fn a_box_has_one_owner() {
     everywhere("boxes", "30", &[1, 3]);
+    everywhere("boxes by barriers", "20", &[1, 2, 3]);
     everywhere("refusals of boxes", "1", &[1, 3]);
 }
 
@@ -93,13 +94,14 @@ fn copies_that_are_limited_moved_or_made_in_other_ways_are_as_good() {
             let job = kind.job(3).env(name, value);
             nothing_wrong(&job, 3, "table", "3");
             nothing_wrong(&job, 3, "barriers", "20");
+            nothing_wrong(&job, 3, "boxes by barriers", "12");
         }
     }
 }
 
 #[test]
 fn a_place_that_is_used_again_is_no_data_race() {
-    for what in ["circle", "barriers"] {
+    for what in ["circle", "barriers", "boxes by barriers"] {
         nothing_wrong(&Job::plain(3).env("SCASH_RACES", "report"), 3, what, "60");
     }
 }
@@ -108,7 +110,7 @@ fn a_place_that_is_used_again_is_no_data_race() {
 #[test]
 fn a_heap_comes_back_with_its_ranks() {
     for kind in all_kinds() {
-        for (what, rounds) in [("table", "10"), ("barriers", "8"), ("list", "60")]
+        for (what, rounds) in [("table", "10"), ("barriers", "8"), ("list", "60"), ("boxes by barriers", "9")]
         {
             for death in ["kill rank 1 at barrier 5", "kill all ranks at checkpoint 2 after mark"] {
                 let job = kind.job(3).option("--replicas", "1").option("--checkpoint", "every=2");

@@ -21,10 +21,11 @@
 //! | [`KIND`] | what the page has: [`Kind`] | the owner, before it hands out the page's first object |
 //! | [`STAMP`] | the last interval in which an object was freed that comes back with the next barrier | who frees |
 //! | [`USED`] and three more | a bit for each 16 bytes: an object begins there | the owner sets, who frees clears |
+//! | [`PARKED_IN`] | the last interval in which an object was parked that is for others with the next barrier | who parks |
 //!
 //! A bit is all that says whether an object is there. To free is to clear it, so of several ranks that
-//! free one object one succeeds, and the others are told. The bit behind an object's first one says that
-//! it is *parked* ([`PARKED`]): it has no owner, and whoever clears that bit becomes it.
+//! free one object one succeeds, and the others are told. Two bits behind an object's first one say that it
+//! is *parked* ([`ParkedBits`]): it has no owner, and whoever clears them becomes it.
 //!
 //! # What the owner knows
 //! [`Part`] is private to the owner's process. Its list of free slots lags behind the words: what others free
@@ -38,10 +39,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+mod parked;
 mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use parked::{LEAST_PARKED, ParkedBits, fresh_bits};
 use slots::Slots;
 
 /// Bytes of a page.
@@ -64,9 +67,8 @@ pub const KIND: u64 = 0;
 pub const STAMP: u64 = 1;
 /// The first of four words of bits.
 pub const USED: u64 = 2;
-/// How many bits behind that of its object the bit lies that says that it is parked. Objects that are parked
-/// have 32 bytes at least.
-pub const PARKED: u64 = 1;
+/// The word behind these: twice the interval, and 1 more while a rank parks or adopts something of the page.
+pub const PARKED_IN: u64 = USED + 4;
 /// Pages that are looked at for what others have freed, before another page is used.
 const SWEEP: u32 = 16;
 

@@ -101,7 +101,8 @@ impl<T: Plain> SharedBox<T> {
     }
 
     /// Gives the value up, for whoever adopts it first. What was written in it the next owner sees, if a
-    /// lock, a flag, a semaphore or a memory barrier brings it the handle.
+    /// lock, a flag, a semaphore or a memory barrier brings it the handle. In a job that has barriers only,
+    /// other ranks can adopt it after the next one, and this rank at once.
     ///
     /// # Errors
     /// Another thread of this rank is in a collective call; a rank is gone. The value is not freed then.
@@ -179,8 +180,9 @@ impl<T: Plain> SharedHandle<T> {
     /// one: each mixture of bytes is a value of a plain type.
     ///
     /// # Errors
-    /// The value has an owner, was freed, or has less room than this type needs; the handle leads nowhere;
-    /// another thread of this rank is in a collective call; a rank is gone.
+    /// The value has an owner, was freed, or has less room than this type needs; the handle leads nowhere.
+    /// In a job with barriers only: another rank has parked the value since the last one. Another thread of
+    /// this rank is in a collective call; a rank is gone.
     pub fn adopt(self, session: &(impl Session + ?Sized)) -> Result<SharedBox<T>> {
         job(session).adopt(self.at(), align_of::<T>(), size_of::<T>())?;
         Ok(SharedBox { value: self.as_ptr() })

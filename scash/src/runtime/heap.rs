@@ -90,6 +90,7 @@ pub(crate) struct RankHeap {
     meets: AtomicBool,
     /// Some thread has allocated.
     is_used: AtomicBool,
+    fresh: Mutex<boxes::Fresh>,
 }
 
 impl RankHeap {
@@ -97,7 +98,8 @@ impl RankHeap {
         let layout = Layout::new(config, size);
         debug_assert!(rank.0 < size, "{rank} of {size}");
         let [meets, is_used] = [const { AtomicBool::new(false) }; 2];
-        RankHeap { layout, mine: Mutex::new(Part::new(layout.part)), meets, is_used }
+        let (mine, fresh) = (Mutex::new(Part::new(layout.part)), Mutex::default());
+        RankHeap { layout, mine, meets, is_used, fresh }
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -319,14 +321,22 @@ impl Runtime {
         self.read_home(address, len)
     }
 
-    /// The interval, where what was written in it is at home with the next barrier only.
+    /// The interval, where what was freed in it must not be used again before the next barrier.
     fn interval(&self) -> Option<u64> {
+        self.interval_unless(|at_once| at_once && self.config.races == RaceSetting::Off)
+    }
+
+    /// The interval, where what was written in it is at home with the next barrier only.
+    fn interval_of_barriers(&self) -> Option<u64> {
+        self.interval_unless(|at_once| at_once)
+    }
+
+    fn interval_unless(&self, is_free: impl FnOnce(bool) -> bool) -> Option<u64> {
         if self.shares_frames() {
             return None;
         }
         let core = lock(&self.core);
-        let at_once = core.node.has_homes_at_once() && self.config.races == RaceSetting::Off;
-        (!at_once).then(|| u64::from(core.node.epoch()) + 1)
+        (!is_free(core.node.has_homes_at_once())).then(|| u64::from(core.node.epoch()) + 1)
     }
 
     /// The words of this rank's part.

@@ -1,33 +1,89 @@
 //! Objects of the heap that have one owner at a time, or none: they are *parked* then, and the first rank or
-//! thread that asks for one gets it. A bit beside the object's own decides.
+//! thread that asks for one gets it. [Two bits](ParkedBits) beside the object's own decide.
+//!
+//! What the last owner wrote must be where the next one looks for it, and nothing of it may come later, over
+//! what that one writes. Where ranks share frames there is one place for it. Where what is written back is at
+//! home at once, parking does that, and adopting reads from there.
+//!
+//! In a job with barriers only, a page may have no home before the next one. So there an object is parked for
+//! other ranks from that barrier on, which brings its bytes as it brings all others; the rank itself may take
+//! it back before. The second bit says that an object is *fresh*: it was parked in the interval that a word
+//! of its page tells. Whoever parks the first object of a page in an interval clears the bits of all others,
+//! which were parked before. That word is also a lock: one rank at a time parks or adopts on a page.
 
 use super::{Place, Runtime};
 use crate::error::{Error, Result};
+use crate::runtime::lock;
 use scash_comm::Rmw;
-use scash_proto::part::{GRAIN, PARKED, bit_of};
+use scash_proto::part::{KIND, Kind, LEAST_PARKED, PARKED_IN, ParkedBits, bit_of, fresh_bits};
+use std::collections::BTreeSet;
 
-/// Fewest bytes of an object that can be parked: the bit belongs to its second grain.
-const LEAST: usize = 32;
-const _: () = assert!(LEAST as u64 == 2 * GRAIN);
+/// Fewest bytes of an object that can be parked.
+const LEAST: usize = 64;
+const _: () = assert!(LEAST as u64 == LEAST_PARKED);
+
+/// What this rank has parked in an interval: other ranks cannot adopt it before that is over.
+#[derive(Debug, Default)]
+pub(super) struct Fresh {
+    interval: u64,
+    addresses: BTreeSet<usize>,
+}
+
+impl Fresh {
+    fn parks(&mut self, address: *const u8, interval: u64) {
+        if self.interval != interval {
+            *self = Fresh { interval, addresses: BTreeSet::new() };
+        }
+        self.addresses.insert(address.addr());
+    }
+
+    fn has(&self, address: *const u8, interval: u64) -> bool {
+        self.interval == interval && self.addresses.contains(&address.addr())
+    }
+}
 
 impl Runtime {
     /// As [`memalign`](Self::memalign): an object with an owner, the caller.
     pub(crate) fn own_new(&self, align: usize, bytes: usize) -> Result<*mut u8> {
         let address = self.memalign(align, bytes.max(LEAST))?;
-        self.guarded(|| self.on_parked(self.place_of(address)?, |bit| Rmw::And(!bit)))?;
+        self.guarded(|| {
+            let place = self.place_of(address)?;
+            let bits = ParkedBits::of(place.byte);
+            self.on_word(place, bits.word, Rmw::And(!bits.both())).map(drop)
+        })?;
         Ok(address)
     }
 
-    /// The owner gives an object up. What this rank wrote in it is where the next owner looks for it.
+    /// The owner gives an object up.
     pub(crate) fn park(&self, address: *const u8) -> Result<()> {
         self.guarded(|| {
             self.heap.refuse_in_meetings()?;
             let place = self.place_of(address)?;
             let size = self.size_at(place)?;
+            if let Some(interval) = self.interval_of_barriers() {
+                return self.park_until_barrier(place, interval);
+            }
             if !self.shares_frames() {
                 self.write_back(address, usize::try_from(size).unwrap_or(usize::MAX))?;
             }
-            self.on_parked(place, Rmw::Or).map(drop)
+            let bits = ParkedBits::of(place.byte);
+            self.on_word(place, bits.word, Rmw::Or(bits.parked)).map(drop)
+        })
+    }
+
+    fn park_until_barrier(&self, place: Place, interval: u64) -> Result<()> {
+        let bits = ParkedBits::of(place.byte);
+        lock(&self.heap.fresh).parks(place.address, interval);
+        self.lock_page(place, |last| {
+            if last != interval {
+                // The object keeps its page as it is.
+                let kind = Kind::decode(self.on_word(place, KIND, Rmw::Load)?);
+                for (word, bits) in fresh_bits(kind) {
+                    self.on_word(place, word, Rmw::And(!bits))?;
+                }
+            }
+            self.on_word(place, bits.word, Rmw::Or(bits.both()))?;
+            Ok((interval, ()))
         })
     }
 
@@ -36,32 +92,100 @@ impl Runtime {
         self.guarded(|| {
             self.heap.refuse_in_meetings()?;
             let place = self.place_of(address)?;
-            let size = usize::try_from(self.size_at(place)?).unwrap_or(usize::MAX);
-            if size < bytes.max(LEAST) || !(address as usize).is_multiple_of(align) {
+            let size = self.size_at(place)?;
+            let room = usize::try_from(size).unwrap_or(usize::MAX);
+            if room < bytes.max(LEAST) || !(address as usize).is_multiple_of(align) {
                 return Err(Error::Argument(format!(
-                    "the object at {address:p} has room for {size} bytes: it is no box of a type that has {bytes}, aligned to {align}"
+                    "the object at {address:p} has room for {room} bytes: it is no box of a type that has {bytes}, aligned to {align}"
                 )));
             }
-            let was_parked = self.on_parked(place, |bit| Rmw::And(!bit))?;
+            if let Some(interval) = self.interval_of_barriers() {
+                return self.lock_page(place, |last| {
+                    Ok((last, self.adopt_parked_before(place, size, interval, last)?))
+                });
+            }
+            let bits = ParkedBits::of(place.byte);
+            let parked = self.on_word(place, bits.word, Rmw::And(!bits.both()))? & bits.both();
+            if parked & bits.parked == 0 {
+                return Err(has_owner(place));
+            }
             // Between the two looks others may have adopted and freed it, and the page may have got objects
             // of another size.
-            if was_parked && self.room_at(place).ok() != Some(size as u64) {
-                self.on_parked(place, Rmw::Or)?;
+            if self.room_at(place).ok() != Some(size) {
+                self.on_word(place, bits.word, Rmw::Or(parked))?;
                 return Err(self.no_object(place));
             }
-            if !was_parked {
-                return Err(Error::Argument(format!(
-                    "the object at {address:p} has an owner: it has to be given up first, by `SharedBox::park`, for each time \
-                     that it is adopted"
-                )));
-            }
-            if self.shares_frames() { Ok(()) } else { self.see_what_is_at_home(address, size) }
+            if self.shares_frames() { Ok(()) } else { self.see_what_is_at_home(address, room) }
         })
     }
 
-    /// Changes the bit of an object that says that it is parked. Whether it was set.
-    fn on_parked(&self, place: Place, op: impl FnOnce(u64) -> Rmw<u64>) -> Result<bool> {
-        let (word, bit) = bit_of(place.byte + PARKED * GRAIN);
-        Ok(self.on_word(place, word, op(bit))? & bit != 0)
+    /// In a job with barriers only, with the page's lock: `last` is the last interval in which anything of
+    /// the page was parked.
+    fn adopt_parked_before(&self, place: Place, size: u64, interval: u64, last: u64) -> Result<()> {
+        let bits = ParkedBits::of(place.byte);
+        let is_mine = lock(&self.heap.fresh).has(place.address, interval);
+        let mut word = self.on_word(place, bits.word, Rmw::Load)?;
+        loop {
+            // In this order: a page that gets another use is cleared before it has that.
+            let (first, begins) = bit_of(place.byte);
+            let is_there = self.on_word(place, first, Rmw::Load)? & begins != 0;
+            if !is_there || self.room_at(place).ok() != Some(size) {
+                return Err(self.no_object(place));
+            }
+            if word & bits.parked == 0 {
+                return Err(has_owner(place));
+            }
+            if word & bits.fresh != 0 && last == interval && !is_mine {
+                return Err(parked_since_the_barrier(place));
+            }
+            let taken = Rmw::CompareSwap { expected: word, new: word & !bits.both() };
+            let found = self.on_word(place, bits.word, taken)?;
+            if found == word {
+                lock(&self.heap.fresh).addresses.remove(&place.address.addr());
+                return Ok(());
+            }
+            word = found;
+        }
     }
+
+    /// Runs something that no other rank or thread does at the same time on a place's page. It gets the last
+    /// interval in which something of the page was parked, and returns what that is now.
+    fn lock_page<T>(&self, place: Place, run: impl FnOnce(u64) -> Result<(u64, T)>) -> Result<T> {
+        // An interval, and whether a rank has the lock.
+        let mut was = self.on_word(place, PARKED_IN, Rmw::Load)?;
+        loop {
+            let free = was & !1;
+            let found = self.on_word(place, PARKED_IN, Rmw::CompareSwap { expected: free, new: free | 1 })?;
+            if found == free {
+                break;
+            }
+            if let Some(why) = self.broken.why() {
+                return Err(why);
+            }
+            std::thread::yield_now();
+            was = found;
+        }
+        let last = (was & !1) >> 1;
+        let (done, now) = match run(last) {
+            Ok((now, done)) => (Ok(done), now),
+            Err(error) => (Err(error), last),
+        };
+        let unlocked = self.on_word(place, PARKED_IN, Rmw::Swap(now << 1));
+        done.and_then(|done| unlocked.map(|_| done))
+    }
+}
+
+fn has_owner(place: Place) -> Error {
+    Error::Argument(format!(
+        "the object at {:p} has an owner: it has to be given up first, by `SharedBox::park`, for each time that it is adopted",
+        place.address
+    ))
+}
+
+fn parked_since_the_barrier(place: Place) -> Error {
+    Error::Argument(format!(
+        "another rank has parked the object at {:p} since the last memory barrier: in a job that has barriers only, and no \
+         locks, flags or semaphores, it can be adopted after the next one",
+        place.address
+    ))
 }

@@ -75,3 +75,56 @@ pub(crate) fn refusals(dsm: &mut Dsm, _: usize) -> Result<()> {
     refused(places.get(dsm, 0).adopt(dsm), "no object of the heap begins at");
     Ok(())
 }
+
+/// Boxes that change hands by barriers alone, or are taken back by the rank that has parked them. Their page
+/// is at home at rank 0, which writes beside them and comes to the barrier after others have taken theirs.
+pub(crate) fn by_barriers(dsm: &mut Dsm, rounds: usize) -> Result<()> {
+    let (rank, size, shares) = (dsm.rank(), dsm.size(), untyped(dsm).shares_frames());
+    let wait = |ms| std::thread::sleep(std::time::Duration::from_millis(ms));
+    let places = dsm.alloc::<[SharedHandle<[u64; 8]>; 2]>(size)?;
+    let mut beside = SharedBox::new(dsm, [0u64; 8])?;
+    if rank == 0 {
+        for other in 0..size {
+            let [now, later] = [0, 9].map(|value| SharedBox::new(dsm, [value; 8])?.park(dsm));
+            places.set(dsm, other, [now?, later?]);
+        }
+    }
+    for round in 1..=rounds {
+        dsm.barrier()?;
+        let number = round as u64;
+        let [now, later] = places.get(dsm, (rank + round) % size);
+        let mut it = now.adopt(dsm)?;
+        assert_eq!(*it.get(dsm), [2 * (number - 1); 8], "round {round}");
+        *it.get_mut(dsm) = [2 * number - 1; 8];
+        beside.get_mut(dsm)[0] = number;
+        wait(if rank == 0 { 3 } else { 1 });
+        let mut it = it.park(dsm)?.adopt(dsm)?;
+        assert_eq!(*it.get(dsm), [2 * number - 1; 8], "round {round}");
+        *it.get_mut(dsm) = [2 * number; 8];
+        wait(if rank == 0 { 0 } else { 5 });
+        it.park(dsm)?;
+        // All have parked theirs, and no barrier has passed.
+        dsm.reduce(scash::Combine::Sum, 0u64)?;
+        let [others, _] = places.get(dsm, (rank + round + 1) % size);
+        match others.adopt(dsm) {
+            Ok(it) => {
+                assert!(shares || size == 1, "a box of this interval");
+                it.park(dsm)?;
+            }
+            Err(Error::Argument(text)) => assert!(text.contains("after the next one"), "{text}"),
+            Err(error) => return Err(error),
+        }
+        // What nobody has parked since some barriers ago can be adopted, though others of its page are new.
+        if round % 4 == 3 {
+            let later = later.adopt(dsm)?;
+            assert_eq!(*later.get(dsm), [9; 8]);
+            later.park(dsm)?;
+        }
+    }
+    dsm.barrier()?;
+    let left = places.get(dsm, rank).map(|handle| handle.adopt(dsm));
+    for (it, want) in left.into_iter().zip([2 * rounds as u64, 9]) {
+        assert_eq!(*it?.get(dsm), [want; 8]);
+    }
+    Ok(())
+}

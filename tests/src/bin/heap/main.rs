@@ -271,7 +271,7 @@ fn fill_up(it: &Runtime, bytes: usize) -> (Vec<usize>, scash::Error) {
 
 type Scenario = fn(&mut Dsm, usize) -> Result<()>;
 
-const SCENARIOS: [(&str, Scenario); 12] = [
+const SCENARIOS: [(&str, Scenario); 13] = [
     ("table", table),
     ("barriers", barriers),
     ("pages", pages),
@@ -280,6 +280,7 @@ const SCENARIOS: [(&str, Scenario); 12] = [
     ("tree", structures::tree),
     ("circle", structures::circle),
     ("boxes", boxes::stack),
+    ("boxes by barriers", boxes::by_barriers),
     ("refusals of boxes", boxes::refusals),
     ("reused", reused::reused),
     ("wrong", wrong::frees),
