@@ -21,11 +21,11 @@
 //! | [`KIND`] | what the page has: [`Kind`] | the owner, before it hands out the page's first object |
 //! | [`STAMP`] | the last interval in which an object was freed that comes back with the next barrier | who frees |
 //! | [`USED`] and three more | a bit for each 16 bytes: an object begins there | the owner sets, who frees clears |
-//! | [`PARKED_IN`] | the last interval in which an object was parked that is for others with the next barrier | who parks |
+//! | [`PARKED_IN`] | the last interval in which an object was parked that is for others with the next barrier | who parks or adopts |
 //!
 //! A bit is all that says whether an object is there. To free is to clear it, so of several ranks that
 //! free one object one succeeds, and the others are told. Two bits behind an object's first one say that it
-//! is *parked* ([`ParkedBits`]): it has no owner, and whoever clears them becomes it.
+//! is *parked* ([`ParkedBits`]): it has no owner, and whoever clears them becomes it. Any rank may set these.
 //!
 //! # What the owner knows
 //! [`Part`] is private to the owner's process. Its list of free slots lags behind the words: what others free
@@ -291,7 +291,7 @@ fn word(words: &[AtomicU64], page: u32, at: u64) -> &AtomicU64 {
     &words[page as usize * A_PAGE + usize::try_from(at).unwrap_or(usize::MAX)]
 }
 
-/// No object begins in a page that gets another use.
+/// No object begins in a page that gets another use. Its [`PARKED_IN`] stays: a rank may have that lock.
 fn clear(words: &[AtomicU64], page: u32) {
     (USED..USED + 4).for_each(|at| word(words, page, at).store(0, SeqCst));
 }

@@ -246,7 +246,10 @@ impl Node {
         if self.keeps_back() && !self.shares_frames() && there.count > 0 {
             let read = &mut self.sync.intervals.read_home;
             read.push(there);
-            *read = union(std::mem::take(read));
+            // However often a rank reads the same pages.
+            if read.len().is_power_of_two() {
+                *read = union(std::mem::take(read));
+            }
         }
         for page in there.iter() {
             let word = self.table.get(page);

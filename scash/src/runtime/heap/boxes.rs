@@ -14,6 +14,7 @@
 use super::{Place, Runtime};
 use crate::error::{Error, Result};
 use crate::runtime::lock;
+use crate::runtime::stall::WaitTimer;
 use scash_comm::Rmw;
 use scash_proto::part::{KIND, Kind, LEAST_PARKED, PARKED_IN, ParkedBits, bit_of, fresh_bits};
 use std::collections::BTreeSet;
@@ -21,6 +22,9 @@ use std::collections::BTreeSet;
 /// Fewest bytes of an object that can be parked.
 const LEAST: usize = 64;
 const _: () = assert!(LEAST as u64 == LEAST_PARKED);
+
+/// How often a rank that waits for a page's lock tries until it looks whether one is gone.
+const LOOK: u32 = 64;
 
 /// What this rank has parked in an interval: other ranks cannot adopt it before that is over.
 #[derive(Debug, Default)]
@@ -105,15 +109,19 @@ impl Runtime {
                 });
             }
             let bits = ParkedBits::of(place.byte);
-            let parked = self.on_word(place, bits.word, Rmw::And(!bits.both()))? & bits.both();
-            if parked & bits.parked == 0 {
+            let was = self.on_word(place, bits.word, Rmw::And(!bits.parked))?;
+            if was & bits.parked == 0 {
                 return Err(has_owner(place));
             }
             // Between the two looks others may have adopted and freed it, and the page may have got objects
             // of another size.
             if self.room_at(place).ok() != Some(size) {
-                self.on_word(place, bits.word, Rmw::Or(parked))?;
+                self.on_word(place, bits.word, Rmw::Or(bits.parked))?;
                 return Err(self.no_object(place));
+            }
+            // Parked before the job had a lock. Not before it is known whose bit that is.
+            if was & bits.fresh != 0 {
+                self.on_word(place, bits.word, Rmw::And(!bits.fresh))?;
             }
             if self.shares_frames() { Ok(()) } else { self.see_what_is_at_home(address, room) }
         })
@@ -153,14 +161,16 @@ impl Runtime {
     fn lock_page<T>(&self, place: Place, run: impl FnOnce(u64) -> Result<(u64, T)>) -> Result<T> {
         // An interval, and whether a rank has the lock.
         let mut was = self.on_word(place, PARKED_IN, Rmw::Load)?;
+        let (mut turn, mut stall) = (0u32, None);
         loop {
             let free = was & !1;
             let found = self.on_word(place, PARKED_IN, Rmw::CompareSwap { expected: free, new: free | 1 })?;
             if found == free {
                 break;
             }
-            if let Some(why) = self.broken.why() {
-                return Err(why);
+            turn += 1;
+            if turn.is_multiple_of(LOOK) {
+                self.look_for_news(stall.get_or_insert_with(|| WaitTimer::new(self)))?;
             }
             std::thread::yield_now();
             was = found;
