@@ -14,8 +14,8 @@ const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
 const IS_ZERO_PAGE: u64 = 1 << 5;
-/// A guard page (`MADV_GUARD_INSTALL`, Linux 6.13), which nobody can read. Linux 6.18 tells them; the first
-/// kernels that have them do not.
+/// A guard page (`MADV_GUARD_INSTALL`, Linux 6.13), which nobody can read. Linux 6.18 tells them; others
+/// were not tried.
 const IS_GUARD: u64 = 1 << 8;
 
 /// Bits of a word of `/proc/self/pagemap`.

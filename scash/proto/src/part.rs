@@ -21,7 +21,7 @@
 //! | [`KIND`] | what the page has: [`Kind`] | the owner, before it hands out the page's first object |
 //! | [`STAMP`] | the last interval in which an object was freed that comes back with the next barrier | who frees |
 //! | [`USED`] and three more | a bit for each 16 bytes: an object begins there | the owner sets, who frees clears |
-//! | [`PARKED_IN`] | the last interval in which an object was parked that is for others with the next barrier | who parks or adopts |
+//! | [`PARKED_IN`] | the last interval in which something was [parked](ParkedBits) | who parks or adopts |
 //!
 //! A bit is all that says whether an object is there. To free is to clear it, so of several ranks that
 //! free one object one succeeds, and the others are told. Two bits behind an object's first one say that it
@@ -67,7 +67,8 @@ pub const KIND: u64 = 0;
 pub const STAMP: u64 = 1;
 /// The first of four words of bits.
 pub const USED: u64 = 2;
-/// The word behind these: twice the interval, and 1 more while a rank parks or adopts something of the page.
+/// The word behind these: twice the last interval in which something was parked that is for other ranks with
+/// the next barrier, and 1 more while a rank parks or adopts something of the page.
 pub const PARKED_IN: u64 = USED + 4;
 /// Pages that are looked at for what others have freed, before another page is used.
 const SWEEP: u32 = 16;

@@ -323,20 +323,21 @@ impl Runtime {
 
     /// The interval, where what was freed in it must not be used again before the next barrier.
     fn interval(&self) -> Option<u64> {
-        self.interval_unless(|at_once| at_once && self.config.races == RaceSetting::Off)
+        self.interval_where(self.config.races != RaceSetting::Off)
     }
 
     /// The interval, where what was written in it is at home with the next barrier only.
     fn interval_of_barriers(&self) -> Option<u64> {
-        self.interval_unless(|at_once| at_once)
+        self.interval_where(false)
     }
 
-    fn interval_unless(&self, is_free: impl FnOnce(bool) -> bool) -> Option<u64> {
+    fn interval_where(&self, homes_do_not_matter: bool) -> Option<u64> {
         if self.shares_frames() {
             return None;
         }
         let core = lock(&self.core);
-        (!is_free(core.node.has_homes_at_once())).then(|| u64::from(core.node.epoch()) + 1)
+        let waits = homes_do_not_matter || !core.node.has_homes_at_once();
+        waits.then(|| u64::from(core.node.epoch()) + 1)
     }
 
     /// The words of this rank's part.

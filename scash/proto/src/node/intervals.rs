@@ -3,8 +3,9 @@
 //! A rank's time is cut into **intervals** where a lock leaves it for another rank (unless one has ended
 //! since the lock was given back), or where it does a signal that lets others go on. At the end of an
 //! interval its changes of cached pages are put into their homes' frames, and a **record** (write notice)
-//! says which pages it wrote. A lock comes with all records that happened before and that the new holder does
-//! not know: it takes the copies that they name out of view, and fetches them again when they are touched.
+//! says which pages it wrote, or brought up to what their homes had. A lock comes with all records that
+//! happened before and that the new holder does not know: it takes the copies that they name out of view, and
+//! fetches them again when they are touched.
 //!
 //! 1. **Close.** Cached pages that are writable are compared with their twins and *put* into the home's
 //!    frame, byte by byte: the home's processor is not needed. They stay writable if they had changed; those
@@ -283,7 +284,8 @@ impl Node {
         }
         pages.sort_unstable();
         let (rank, history) = (self.cfg.rank, &mut self.sync.intervals.history);
-        let pages = union([as_runs(&pages), read_home].concat());
+        let written = as_runs(&pages);
+        let pages = if read_home.is_empty() { written } else { union([written, read_home].concat()) };
         history.add(Record { rank, number: history.number(rank) + 1, pages, tracked });
         self.stamp_again(None);
     }

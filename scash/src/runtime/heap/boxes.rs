@@ -100,7 +100,8 @@ impl Runtime {
             let room = usize::try_from(size).unwrap_or(usize::MAX);
             if room < bytes.max(LEAST) || !(address as usize).is_multiple_of(align) {
                 return Err(Error::Argument(format!(
-                    "the object at {address:p} has room for {room} bytes: it is no box of a type that has {bytes}, aligned to {align}"
+                    "the object at {address:p} has room for {room} bytes: it is no box of a type that has {bytes}, \
+                     aligned to {align}"
                 )));
             }
             if let Some(interval) = self.interval_of_barriers() {
@@ -187,15 +188,16 @@ impl Runtime {
 
 fn has_owner(place: Place) -> Error {
     Error::Argument(format!(
-        "the object at {:p} has an owner: it has to be given up first, by `SharedBox::park`, for each time that it is adopted",
+        "the object at {:p} has an owner: it has to be given up first, by `SharedBox::park`, for each time that \
+         it is adopted",
         place.address
     ))
 }
 
 fn parked_since_the_barrier(place: Place) -> Error {
     Error::Argument(format!(
-        "another rank has parked the object at {:p} since the last memory barrier: in a job that has barriers only, and no \
-         locks, flags or semaphores, it can be adopted after the next one",
+        "another rank has parked the object at {:p} since the last memory barrier: in a job that has barriers \
+         only, and no locks, flags or semaphores, it can be adopted after the next one",
         place.address
     ))
 }
