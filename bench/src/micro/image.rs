@@ -78,11 +78,12 @@ fn of_each(costs: &[ImageCost], part: impl Fn(&ImageCost) -> f64) -> Result<Samp
 /// A part of a checkpoint.
 type CheckpointPart = (&'static str, fn(&ImageCost) -> f64);
 
-const PARTS: [CheckpointPart; 5] = [
+const PARTS: [CheckpointPart; 6] = [
     ("stop", |cost| cost.stop),
     ("image", |cost| cost.image),
     ("scan", |cost| cost.scan),
     ("shared", |cost| cost.shared),
+    ("copy", |cost| cost.copy),
     ("fence", |cost| cost.fence),
 ];
 
@@ -94,6 +95,8 @@ struct ImageCost {
     /// How much of `image` the kernel has looked which pages were written.
     scan: f64,
     shared: f64,
+    /// How much of `image` and `shared` was copying.
+    copy: f64,
     fence: f64,
     copied: f64,
 }
@@ -117,6 +120,7 @@ fn checkpoint(dsm: &mut Dsm) -> Result<ImageCost> {
         image: time(|s| s.image),
         scan: time(|s| s.scan),
         shared: time(|s| s.shared),
+        copy: time(|s| s.copy),
         fence: time(|s| s.fence),
         copied: (after.copied - before.copied) as f64,
     })

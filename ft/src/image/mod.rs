@@ -92,6 +92,8 @@ impl From<SyscallFailure> for Refusal {
 /// How far [`capture`] is, for whoever watches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// One more thread was asked to stop; others may have stopped, or run.
+    Asked,
     /// All other threads stand still.
     Stopped,
     /// The description of the process is in the store.

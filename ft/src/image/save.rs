@@ -92,7 +92,10 @@ impl<'a, 'b> Save<'a, 'b> {
         let thread = prepared.quiet.thread;
         let (context, result, release) = (SavedContext::default(), Ok(()), kernel_release());
         // From here on nothing is allocated, until the value is dropped.
-        let others = if prepared.is_alone { Stopped::none() } else { stop_others()? };
+        let mut asked = || {
+            steps(Step::Asked);
+        };
+        let others = if prepared.is_alone { Stopped::none() } else { stop_others(&mut asked)? };
         let (is_crowded, scan) = (false, Duration::ZERO);
         Ok(Save {
             prepared,

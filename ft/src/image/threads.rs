@@ -174,11 +174,12 @@ fn futex(word: &AtomicU32, what: i32, value: u32, limit: Option<&libc::timespec>
     let _ = unsafe { kernel::raw(libc::SYS_futex, [at, kernel::bits(what), value as usize, limit, 0, 0]) };
 }
 
-/// Stops all other threads of the program.
+/// Stops all other threads of the program. Calls `asked` each time that one more is asked to stop; those that
+/// were asked before may have stopped by then.
 ///
 /// # Errors
 /// There are too many, or one does not stop.
-pub(super) fn stop_others() -> Result<Stopped, Refusal> {
+pub(super) fn stop_others(asked: &mut dyn FnMut()) -> Result<Stopped, Refusal> {
     install();
     // SAFETY: no thread is stopped, so nobody else uses the table.
     unsafe { (*table()).count.store(0, Ordering::Relaxed) };
@@ -189,7 +190,7 @@ pub(super) fn stop_others() -> Result<Stopped, Refusal> {
     let begun = now();
     loop {
         // Those that have stopped go on, whatever the reason why others have not.
-        let all_stopped = ask_all().inspect_err(|_| give_up())?;
+        let all_stopped = ask_all(asked).inspect_err(|_| give_up())?;
         if all_stopped {
             return Ok(Stopped { any: count() > 0 });
         }
@@ -253,9 +254,9 @@ fn now() -> u64 {
 }
 
 /// Asks each thread to stop that has not. Whether all have.
-fn ask_all() -> Result<bool, Refusal> {
+fn ask_all(asked: &mut dyn FnMut()) -> Result<bool, Refusal> {
     let (mut all, mut too_many) = (true, false);
-    let (me, asked) = (own_number(), word(turn_word().load(Ordering::Relaxed), ASKED));
+    let (me, to_stop) = (own_number(), word(turn_word().load(Ordering::Relaxed), ASKED));
     each_thread(&mut |tid| {
         if tid == me || is_of_the_runtime(tid) {
             return;
@@ -270,12 +271,13 @@ fn ask_all() -> Result<bool, Refusal> {
         all &= now == STOPPED;
         // Only a thread changes a state that it was asked in.
         if ![STOPPED, STOPPING, ASKED].contains(&now) {
-            state.store(asked, Ordering::Release);
+            state.store(to_stop, Ordering::Release);
             let what =
                 [std::process::id() as usize, tid as usize, signal().cast_unsigned() as usize, 0, 0, 0];
             // SAFETY: the signal has a handler of ours. A thread that has ended meanwhile is not listed
             // again.
             let _ = unsafe { kernel::raw(libc::SYS_tgkill, what) };
+            asked();
         }
     })?;
     if too_many {
@@ -486,12 +488,13 @@ mod tests {
         });
         assert_eq!(said.recv().unwrap(), "deaf");
         for _ in 0..2 {
-            assert!(stop_others().is_err());
+            assert!(stop_others(&mut || {}).is_err());
         }
         asks.send(()).unwrap();
         assert_eq!(said.recv_timeout(std::time::Duration::from_secs(60)), Ok("runs"));
-        let stopped = stop_others().unwrap();
-        assert!(stopped.len() > 0);
+        let mut asked = 0;
+        let stopped = stop_others(&mut || asked += 1).unwrap();
+        assert!(stopped.len() > 0 && asked >= stopped.len());
         drop(stopped);
         asks.send(()).unwrap();
         thread.join().unwrap();

@@ -37,7 +37,9 @@ pub enum Point {
     Fetch,
     /// A restarted rank has its private memory back.
     ImageRestored,
-    /// A rank that saves itself has described its threads, files and mappings; its other threads stand still.
+    /// A rank that saves itself has asked one more of its threads to stop: some may have, and others run.
+    ImageThread,
+    /// It has described its threads, files and mappings; its other threads stand still.
     ImageDescribed,
     /// It has looked at one more page of its private memory that may have changed. What has is copied some
     /// pages later.
@@ -54,7 +56,7 @@ pub enum Point {
 
 /// All points: what each is about, and its moment. The first one about a thing is meant where no moment is
 /// named.
-pub(super) const POINTS: [(Point, &str, &str); 22] = [
+pub(super) const POINTS: [(Point, &str, &str); 23] = [
     (Point::BarrierEnter, "barrier", "enter"),
     (Point::BarrierFlush, "barrier", "flush"),
     (Point::BarrierMeet, "barrier", "meet"),
@@ -71,6 +73,7 @@ pub(super) const POINTS: [(Point, &str, &str); 22] = [
     (Point::LockReleased, "lock", "released"),
     (Point::Fetch, "fetch", "fetched"),
     (Point::ImageRestored, "image", "restored"),
+    (Point::ImageThread, "image", "thread"),
     (Point::ImageDescribed, "image", "described"),
     (Point::ImagePage, "image", "page"),
     (Point::RecoveryJoined, "recovery", "joined"),

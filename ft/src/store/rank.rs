@@ -329,7 +329,7 @@ impl RankStore {
     /// The store is on a disk that did not take the mark.
     pub fn mark(&mut self, outputs: [u64; 2], barrier: u64) -> io::Result<()> {
         let mark = Mark { incarnation: self.incarnation, epoch: self.epoch.next() };
-        let Some(UnmarkedEpoch { described, entries, sum }) = self.written.take() else { return Ok(()) };
+        let Some(UnmarkedEpoch { described, entries, sum, .. }) = self.written.take() else { return Ok(()) };
         self.header.set_mark(&Marked { mark, described, entries, sum, outputs, barrier });
         self.sync()
     }

@@ -74,7 +74,9 @@ impl Runtime {
     #[cold]
     fn meet_fate(&self, point: Point) {
         let fate = match point {
-            Point::CheckpointStop | Point::ImageDescribed | Point::ImagePage => self.fate.try_lock().ok(),
+            Point::CheckpointStop | Point::ImageThread | Point::ImageDescribed | Point::ImagePage => {
+                self.fate.try_lock().ok()
+            }
             _ => Some(lock(&self.fate)),
         };
         let act = fate.and_then(|mut fate| fate.as_mut()?.at(point));

@@ -26,6 +26,8 @@ pub struct CheckpointStats {
     pub scan: Duration,
     /// Comparing and copying shared pages.
     pub shared: Duration,
+    /// How much of both was copying.
+    pub copy: Duration,
     /// Bringing it to the disk, or to copies on other hosts, and marking it as whole.
     pub fence: Duration,
     /// Waiting until all ranks have theirs.
@@ -40,7 +42,7 @@ impl fmt::Display for CheckpointStats {
             f,
             "checkpoints: {} ({} left out), incarnation {}, {} pages copied ({:.1} MB), {} kept ({:.1} MB), \
              stop {:.3?}, image {:.3?} ({:.3?} of it scan), \
-             shared {:.3?}, fence {:.3?}, meeting {:.3?}",
+             shared {:.3?}, copy {:.3?} of both, fence {:.3?}, meeting {:.3?}",
             self.committed,
             self.left_out,
             self.incarnation,
@@ -52,6 +54,7 @@ impl fmt::Display for CheckpointStats {
             self.image,
             self.scan,
             self.shared,
+            self.copy,
             self.fence,
             self.meeting
         )?;

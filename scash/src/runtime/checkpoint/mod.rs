@@ -414,6 +414,7 @@ impl Runtime {
             match step {
                 Step::Page if !may_fail => {}
                 Step::Page => self.passes(Point::ImagePage),
+                Step::Asked => self.passes(Point::ImageThread),
                 Step::Described => self.passes(Point::ImageDescribed),
                 Step::Stopped => {
                     // Threads that are not in the barrier print again after it.
@@ -460,6 +461,7 @@ impl Runtime {
         checkpoints.counts.image += image_time;
         checkpoints.counts.shared += checkpoints.watch.lap();
         let saved = written.and_then(|written| {
+            checkpoints.counts.copy += written.copying;
             if checkpoints.store.is_durable() {
                 image::sync_files(&own, &checkpoints.given.prints.each_ref().map(|file| file.as_fd()))?;
             }
