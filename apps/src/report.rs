@@ -31,7 +31,7 @@ pub struct CoherenceCost {
 pub type Figure = (&'static str, fn(&Stats) -> u64);
 
 /// What reports have of the protocol's counters.
-pub const FIGURES: [Figure; 27] = [
+pub const FIGURES: [Figure; 29] = [
     ("fetched_pages", |stats| stats.protocol.fetched),
     ("prefetched_pages", |stats| stats.protocol.prefetched),
     ("predicted_writes", |stats| stats.protocol.predicted),
@@ -56,8 +56,10 @@ pub const FIGURES: [Figure; 27] = [
     ("checkpoint_copied_pages", |stats| checkpoints(stats).copied),
     ("checkpoint_stop_us", |stats| microseconds(checkpoints(stats).stop)),
     ("checkpoint_image_us", |stats| microseconds(checkpoints(stats).image)),
+    ("checkpoint_scan_us", |stats| microseconds(checkpoints(stats).scan)),
     ("checkpoint_shared_us", |stats| microseconds(checkpoints(stats).shared)),
     ("checkpoint_copy_us", |stats| microseconds(checkpoints(stats).copy)),
+    ("checkpoint_fence_us", |stats| microseconds(checkpoints(stats).fence)),
     ("checkpoint_meeting_us", |stats| microseconds(checkpoints(stats).meeting)),
 ];
 

@@ -5,13 +5,14 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
-    Ended, Job, Kind, all_kinds, came_back, kinds, replicas, run_beside, scash, wait_for_status,
+    Ended, Job, Kind, all_kinds, came_back, kinds, newest_epoch, replicas, run_beside, scash, signal_rank,
+    wait_for, wait_for_status,
 };
 use std::path::Path;
 use std::time::Duration;
 
 /// Points at which ranks can be killed, each passed in a run of the programs below.
-const POINTS: [&str; 23] = [
+const POINTS: [&str; 26] = [
     "kill rank 1 at barrier 7 after enter",
     "kill rank 0 at barrier 8 after flush",
     "kill rank 1 at barrier 9 after done",
@@ -32,6 +33,10 @@ const POINTS: [&str; 23] = [
     "kill rank 1 at recovery after filled",
     "kill rank 0 at recovery after copied",
     "kill rank 1 at recovery after resumed",
+    // In the middle of an image, of private and of shared pages, where there is an epoch before it.
+    "kill rank 1 at image 100 after page in incarnation 1",
+    "kill rank 0 at image 8 after shared in incarnation 1",
+    "kill rank 1 at image 8 after shared in incarnation 1",
     // On the way into a barrier that is a checkpoint, and before the mark of one that writes where an earlier
     // one has been.
     "kill rank 1 at barrier 9 after enter",
@@ -40,16 +45,27 @@ const POINTS: [&str; 23] = [
     "kill rank 0 at checkpoint 3 after copy in incarnation 1",
 ];
 
+/// Of these, those that are in the first checkpoint: there is nothing yet to go on from.
+const IN_THE_FIRST_CHECKPOINT: [&str; 2] =
+    ["kill rank 1 at checkpoint 1 after copy", "kill rank 1 at image 100 after page"];
+
 /// Runs an application, and checks that its result is bitwise that of the sequential program. Returns how
-/// often ranks came back.
+/// often ranks came back, each time from a checkpoint.
 fn computes_the_same(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -> usize {
+    let ended = computes(job, ranks, program, arguments);
+    assert!(!ended.err.contains("from the beginning"), "{ended}");
+    came_back(&ended)
+}
+
+/// The same, wherever ranks go on.
+fn computes(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -> Ended {
     let arguments = [arguments, &["--check", "--json"]].concat();
     let ended = job.run(&built(program), &arguments);
     assert_eq!(ended.status, 0, "{ended}");
     let report: serde_json::Value =
         serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
     assert_eq!((&report["check"], &report["ranks"]), (&"equal".into(), &ranks.into()), "{ended}");
-    came_back(&ended)
+    ended
 }
 
 /// There can be more than 512 runs of written pages in it. An image once had the last page of such a mapping
@@ -61,16 +77,14 @@ fn a_heap_that_grows_and_shrinks_comes_back_as_it_was() {
         let job = replicas(kind.job(2), 1, deaths).option("--restarts", "20");
         let ended = job.run(Path::new(env!("CARGO_BIN_EXE_churn")), &["150", "4000"]);
         assert_eq!(ended.status, 0, "{ended}");
-        let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
-        lines.sort_unstable();
-        (lines, came_back(&ended))
+        ended
     };
-    let (undisturbed, _) = run(&[]);
+    let undisturbed = run(&[]);
     for seed in 0..4 {
         let death = format!("kill rank 1 at checkpoint after done with probability 0.15 seed {seed}");
-        let (lines, times) = run(&[&death]);
-        assert_eq!(lines, undisturbed);
-        assert!(times > 5, "{times} restarts");
+        let ended = run(&[&death]);
+        assert_eq!(ended.sorted(), undisturbed.sorted());
+        assert!(came_back(&ended) > 5, "{ended}");
     }
 }
 
@@ -81,9 +95,7 @@ fn memory_that_is_newer_than_the_checkpoint_is_zeros_again() {
     for kind in all_kinds() {
         let ended = replicas(kind.job(2), 1000, &deaths).run(Path::new(env!("CARGO_BIN_EXE_newer")), &[]);
         assert_eq!(ended.status, 0, "{ended}");
-        let mut lines: Vec<&str> = ended.out.lines().collect();
-        lines.sort_unstable();
-        assert_eq!(lines, ["rank 0: true", "rank 1: true"], "{kind:?} {ended}");
+        assert_eq!(ended.sorted(), ["rank 0: true", "rank 1: true"], "{kind:?} {ended}");
         assert_eq!(came_back(&ended), deaths.len(), "{kind:?}");
     }
 }
@@ -93,9 +105,11 @@ fn dies_at_each_point(program: &str, arguments: &[&str], kind: Kind) {
         let ranks = if number % 4 == 3 { 4 } else { 2 };
         let comes_back = ["restored", "recovery", "incarnation 1"].iter().any(|words| point.contains(words));
         let deaths = if comes_back { vec!["kill rank 1 at barrier 7", point] } else { vec![point] };
-        let times = computes_the_same(&replicas(kind.job(ranks), 3, &deaths), ranks, program, arguments);
+        let ended = computes(&replicas(kind.job(ranks), 3, &deaths), ranks, program, arguments);
         let expected = if point.starts_with("stop") { 0 } else { deaths.len() };
-        assert_eq!(times, expected, "{program} {kind:?} {deaths:?}");
+        assert_eq!(came_back(&ended), expected, "{program} {kind:?} {ended}");
+        let begins_anew = IN_THE_FIRST_CHECKPOINT.contains(&point);
+        assert_eq!(ended.err.contains("from the beginning"), begins_anew, "{program} {kind:?} {ended}");
     }
 }
 
@@ -110,6 +124,47 @@ fn laplace_survives_a_death_at_each_point_whatever_frames_and_provider_it_has() 
 #[test]
 fn lu_survives_a_death_at_each_point_whatever_frames_and_provider_it_has() {
     all_kinds().into_iter().for_each(|kind| dies_at_each_point("lu", &LU, kind));
+}
+
+/// Rank 1 has its mark of checkpoint 3 when it dies, and rank 0 has none: ranks go on from epoch 2. They
+/// write epoch 3 anew where that mark is, and one dies again.
+#[test]
+fn a_mark_of_an_epoch_that_is_written_anew_is_not_believed() {
+    let deaths = [
+        "delay rank 0 by 300s at checkpoint 3 after copy",
+        "kill rank 1 at checkpoint 3 after mark",
+        "kill rank 0 at checkpoint 1 after copy in incarnation 1",
+    ];
+    for kind in all_kinds() {
+        for (program, arguments) in [("laplace", &LAPLACE[..]), ("lu", &LU[..])] {
+            let ended = computes(&replicas(kind.job(2), 3, &deaths), 2, program, arguments);
+            // Two of one place, in one line or in two.
+            ended.said(&["(epoch 2, incarnation 2)"]);
+            assert_eq!(came_back(&ended), 2, "{program} {kind:?} {ended}");
+        }
+    }
+}
+
+/// One rank sees the clock first. Others learn of the checkpoint in the barrier.
+#[test]
+fn ranks_come_back_from_checkpoints_that_the_clock_has_asked_for() {
+    let arguments = ["--size", "126", "--iterations", "8000", "--check", "--json"];
+    let dies = |job: Job, how: &str| {
+        let ended = run_beside(job.command(&built("laplace"), &arguments), |front| {
+            for rank in 0..2 {
+                wait_for("second checkpoint", || (newest_epoch(front, rank) >= 2).then_some(()));
+            }
+            signal_rank(front, 1, libc::SIGKILL);
+        });
+        ended.is_right();
+        assert_eq!(came_back(&ended), 1, "{how} {ended}");
+        ended.said(&["go on from barrier "]);
+    };
+    for kind in all_kinds() {
+        let job = kind.job(2).option("--replicas", "1").option("--checkpoint", "seconds=0.02");
+        dies(job, &format!("{kind:?}"));
+    }
+    dies(Job::plain(2).option("--replicas", "1"), "auto");
 }
 
 /// The second death is far from the first one, too.
@@ -234,11 +289,6 @@ fn the_search_for_data_races_knows_after_a_restart_what_it_knew_before() {
 fn what_a_rust_program_has_comes_back() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     for threads in ["1", "3"] {
-        let sorted = |ended: &Ended| {
-            let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
-            lines.sort();
-            lines
-        };
         let expected = Job::plain(2).option("--threads", threads).run(phoenix, &[]);
         expected.succeeded();
         for kind in all_kinds() {
@@ -249,7 +299,7 @@ fn what_a_rust_program_has_comes_back() {
             ];
             let job = replicas(kind.job(2), 2, &deaths).option("--threads", threads);
             let ended = job.run(phoenix, &[]);
-            assert_eq!((ended.status, sorted(&ended)), (0, sorted(&expected)), "{ended}");
+            assert_eq!((ended.status, ended.sorted()), (0, expected.sorted()), "{ended}");
             assert_eq!(came_back(&ended), 3, "{ended}");
         }
     }
@@ -290,12 +340,9 @@ fn kept_after(restarts: u32, job: Job) -> u64 {
         .collect();
     let deaths: Vec<&str> = deaths.iter().map(String::as_str).collect();
     let job = replicas(job, 1, &deaths).option("--restarts", "100").env("SCASH_STATS", "1");
-    let ended = job.run(&built("laplace"), &["--size", "126", "--iterations", "100"]);
-    assert_eq!(
-        (ended.status, ended.err.matches("all 2 ranks go on").count()),
-        (0, restarts as usize),
-        "{ended}"
-    );
+    let ended = job.run(&built("laplace"), &["--size", "126", "--iterations", "100", "--check", "--json"]);
+    ended.is_right();
+    assert_eq!(ended.err.matches("all 2 ranks go on").count(), restarts as usize, "{ended}");
     ended.pages_kept()
 }
 
@@ -336,32 +383,14 @@ fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
     ended.failed(128 + 9, &["rank 1", "SIGKILL", "3 restarts", "without a new checkpoint", "--restarts"]);
 }
 
-#[test]
-fn a_thread_that_blocks_all_signals_is_named_at_once() {
-    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    // There is one checkpoint that can be tried, and no thread is stopped in it.
-    let job = replicas(Job::plain(2), 20, &["kill rank 1 at checkpoint after stop"]);
-    let ended = job.run(phoenix, &["deaf thread"]);
-    assert_eq!(ended.status, 0, "{ended}");
-    let lines: Vec<&str> = ended.err.lines().collect();
-    assert_eq!((lines.len(), &lines[2..]), (4, &["something to be kept"; 2][..]), "{ended}");
-    ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved", "thread \"deaf\" blocks all signals"]);
-}
-
-/// What each rank prints, in the order of ranks.
-fn printed(ended: &Ended) -> Vec<String> {
-    let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
-
 /// Runs `letters` with ranks that die, and without; they print the same.
 fn letters_come_once(kind: Kind, ranks: u32, what: &str, every: u32, deaths: &[&str]) {
     let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
-    let expected = printed(&kind.job(ranks).run(letters, &[what]));
+    let undisturbed = kind.job(ranks).run(letters, &[what]);
+    let expected = undisturbed.sorted();
     assert_eq!(expected.len(), ranks as usize, "{kind:?} {what}");
     let ended = replicas(kind.job(ranks), every, deaths).run(letters, &[what]);
-    assert_eq!((ended.status, printed(&ended)), (0, expected), "{kind:?} {what} {ended}");
+    assert_eq!((ended.status, ended.sorted()), (0, expected), "{kind:?} {what} {ended}");
     assert_eq!(came_back(&ended), deaths.len(), "{kind:?} {what} {deaths:?} {ended}");
     assert!(!ended.err.contains("from the beginning"), "{kind:?} {what} {ended}");
 }
@@ -400,98 +429,38 @@ fn active_messages_are_handled_once_whoever_dies() {
 }
 
 #[test]
-fn what_of_messages_cannot_be_saved_is_named_and_checkpoints_are_taken_without_it() {
-    let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
-    for (what, why) in [
-        ("window", "close windows, and free what scomm_allocate gave, before the barrier"),
-        ("buffer", "it has registered memory of message passing"),
-        ("collective", "it has a collective operation of messages under way: wait for it before the barrier"),
-    ] {
-        let expected = printed(&Job::plain(2).run(letters, &[what]));
-        let deaths = ["kill rank 0 at barrier 5", "kill rank 0 at barrier 14 in incarnation 1"];
-        let ended = replicas(Job::plain(2), 1, &deaths).run(letters, &[what]);
-        assert_eq!((ended.status, printed(&ended)), (0, expected), "{what} {ended}");
-        ended.said(&["rank 1 cannot be saved", why, "from the beginning"]);
-        assert_eq!(ended.err.matches("go on from barrier").count(), 1, "{what} {ended}");
-    }
-}
-
-#[test]
-fn programs_of_messages_alone_are_told_once_that_they_are_not_saved() {
-    let news = "no rank can be saved";
-    let ring = Path::new(env!("CARGO_BIN_EXE_ring"));
-    let ended = replicas(Job::plain(2), 1, &[]).option("--restarts", "2").run(ring, &["kill", "1"]);
-    ended.failed(128 + 9, &["rank 1", "2 restarts from the beginning"]);
-    assert_eq!(ended.err.matches(news).count(), 1, "{ended}");
-    let ended = Job::plain(2).run(ring, &[]);
-    assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{ended}");
-}
-
-#[test]
-fn a_file_that_is_not_what_it_was_is_named_where_a_rank_comes_back() {
-    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    for (what, words) in
-        [("shortened file", "it had 27 bytes and has 3 now"), ("replaced file", "another one")]
-    {
-        // The last barrier: the checkpoint before it has the file as it was.
-        let place = tempfile::tempdir().unwrap();
-        let job = replicas(Job::plain(1), 5, &["kill rank 0 at barrier 30"]).env("TMPDIR", place.path());
-        let ended = job.run(phoenix, &[what]);
-        ended.failed(74, &["rank 0 cannot go on from epoch 5", "its file /", words]);
-    }
-}
-
-#[test]
-fn a_file_that_may_be_overwritten_is_named_once_and_the_job_comes_back() {
-    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    let job = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 9"]);
-    let ended = job.run(phoenix, &["overwritten file"]);
-    assert_eq!(ended.status, 0, "{ended}");
-    let said = |rank: u32| {
-        let begins = format!("scash: rank {rank}: descriptor ");
-        let ends = "is open for writing before the end of its file: if a rank dies, what was overwritten \
-                    there since the checkpoint is not taken back";
-        ended.err.lines().filter(|line| line.starts_with(&begins) && line.ends_with(ends)).count()
-    };
-    assert_eq!((said(0), said(1)), (1, 1), "{ended}");
-    ended.said(&["all 2 ranks go on from barrier 8"]);
-}
-
-#[test]
-fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
-    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    for (what, words) in [
-        ("child", "child processes"),
-        ("socket", "is a socket"),
-        ("one socket", "descriptor 3 is a socket"),
-        ("pipe", "is a pipe"),
-        ("mapping", "shares memory with others"),
-        ("removed file", "mapped, a file that was removed or replaced"),
-        ("nameless file", "is a file without a name"),
-        ("timer", "POSIX timers"),
-        ("alarm", "a running interval timer"),
-        ("epoll", "is no file"),
-        ("many threads", "more than 256 threads"),
-    ] {
-        let ended = replicas(Job::plain(2), 1, &[]).run(phoenix, &[what]);
-        assert_eq!(ended.status, 0, "{ended}");
-        ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved"]);
-        // A line for each rank, and before what they had printed until then, which waits for a checkpoint.
-        let lines: Vec<&str> = ended.err.lines().collect();
-        assert!(lines[..2].iter().all(|line| line.contains(words)), "{ended}");
-        assert_eq!(lines[2..], ["something to be kept"; 2], "{ended}");
-    }
-}
-
-#[test]
-fn a_rank_with_as_many_threads_as_may_be_or_with_guard_pages_comes_back() {
-    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    let expected = printed(&Job::plain(2).run(phoenix, &["socket"]));
-    for what in ["threads", "guard page"] {
-        let ended = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 9"]).run(phoenix, &[what]);
-        assert_eq!((ended.status, &printed(&ended)), (0, &expected), "{ended}");
-        // On a busy machine so many threads may take too long to stop now and then.
-        ended.said(&["all 2 ranks go on from barrier "]);
+fn each_rank_tells_what_its_checkpoints_and_its_newest_restart_took() {
+    let job = replicas(Job::plain(2), 2, &["kill rank 1 at barrier 7"]).option("--stats", "");
+    let ended = job.run(&built("laplace"), &[&LAPLACE[..], &["--check", "--json"]].concat());
+    ended.is_right();
+    let told: Vec<&str> = ended.err.lines().filter(|line| line.contains("checkpoints: ")).collect();
+    assert_eq!(told.len(), 2, "{ended}");
+    for line in told {
+        let before = |word: &str| {
+            let words: Vec<&str> = line.split([' ', '(']).collect();
+            let at = words.windows(word.split(' ').count()).position(|some| some.join(" ") == word);
+            words[at.unwrap_or_else(|| panic!("no {word}: {line}")) - 1].parse::<f64>().unwrap()
+        };
+        assert!(before("pages copied") > 100.0 && before("kept") > 100.0 && before("MB),") > 0.4, "{line}");
+        for part in [
+            "incarnation 1,",
+            " stop ",
+            " image ",
+            " of it scan), ",
+            " shared ",
+            " copy ",
+            " of both, ",
+            " fence ",
+            " meeting ",
+            "; came back in ",
+            " end ",
+            " start ",
+            " image ",
+            " join ",
+            " resume ",
+        ] {
+            assert!(line.contains(part), "no {part}: {line}");
+        }
     }
 }
 

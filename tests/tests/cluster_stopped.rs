@@ -5,14 +5,14 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
-    Ended, Job, all_kinds, came_back, newest_epoch, processes_of_rank, replicas, run_beside, signal_rank,
-    wait_for,
+    Job, all_kinds, came_back, newest_epoch, processes_of_rank, replicas, run_beside, signal_rank, wait_for,
 };
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
 const LU: [&str; 6] = ["--size", "256", "--block", "16", "--check", "--json"];
+const LAPLACE: [&str; 6] = ["--size", "126", "--iterations", "40", "--check", "--json"];
 
 /// Rank 1 is where it is in checkpoint 2 until it is ended: nobody wakes it. Rank 0 has its mark, and is
 /// killed. What ranks go on from is decided by whether the stopped one has marked.
@@ -29,17 +29,19 @@ fn a_rank_that_is_stopped_through_a_checkpoint_in_which_another_dies_comes_back_
                 ),
             ];
             let job = replicas(kind.job(2), 2, &waits.each_ref().map(String::as_str));
-            let ended = run_beside(job.command(&built("lu"), &LU), |front| {
-                wait_for("mark of rank 0", || (newest_epoch(front, 0) == 2).then_some(()));
-                if epoch == 2 {
-                    wait_for("mark of rank 1", || (newest_epoch(front, 1) == 2).then_some(()));
-                }
-                signal_rank(front, 1, libc::SIGSTOP);
-                signal_rank(front, 0, libc::SIGKILL);
-            });
-            ended.is_right();
-            assert_eq!(came_back(&ended), 1, "{kind:?} {moment} {ended}");
-            ended.said(&[&format!("(epoch {epoch}, incarnation 1)")]);
+            for (program, arguments) in [("lu", LU), ("laplace", LAPLACE)] {
+                let ended = run_beside(job.command(&built(program), &arguments), |front| {
+                    wait_for("mark of rank 0", || (newest_epoch(front, 0) == 2).then_some(()));
+                    if epoch == 2 {
+                        wait_for("mark of rank 1", || (newest_epoch(front, 1) == 2).then_some(()));
+                    }
+                    signal_rank(front, 1, libc::SIGSTOP);
+                    signal_rank(front, 0, libc::SIGKILL);
+                });
+                ended.is_right();
+                assert_eq!(came_back(&ended), 1, "{program} {kind:?} {moment} {ended}");
+                ended.said(&[&format!("(epoch {epoch}, incarnation 1)")]);
+            }
         }
     }
 }
@@ -53,15 +55,10 @@ fn threads_that_are_stopped_or_in_the_barrier_as_a_rank_dies_go_on() {
         "kill rank 0 at checkpoint 2 after stop in incarnation 2",
     ];
     let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
-    let printed = |ended: &Ended| {
-        let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
-        lines.sort_unstable();
-        lines
-    };
     for kind in all_kinds() {
         let expected = kind.job(2).run(letters, &["threads"]);
         let ended = replicas(kind.job(2), 1, &deaths).run(letters, &["threads"]);
-        assert_eq!((ended.status, printed(&ended)), (0, printed(&expected)), "{kind:?} {ended}");
+        assert_eq!((ended.status, ended.sorted()), (0, expected.sorted()), "{kind:?} {ended}");
         assert_eq!(came_back(&ended), deaths.len(), "{kind:?} {ended}");
         let ended = replicas(kind.job(2), 1, &deaths).option("--threads", "4").run(&built("lu"), &LU);
         ended.is_right();
@@ -76,15 +73,14 @@ const SEEDS: [u64; 6] = [2, 4, 7, 8, 12, 15];
 #[test]
 fn random_failures_on_one_host_do_not_change_the_result() {
     let mut killed = 0;
-    let programs =
-        [("lu", &LU[..]), ("laplace", &["--size", "126", "--iterations", "40", "--check", "--json"])];
+    let programs = [("lu", LU), ("laplace", LAPLACE)];
     for (seed, (program, arguments)) in
         SEEDS.into_iter().flat_map(|seed| programs.map(|program| (seed, program)))
     {
         let said = tempfile::NamedTempFile::new().unwrap();
         let job = replicas(Job::plain(2), 2, &[]).option("--chaos", &seed.to_string());
         let job = job.option("--restarts", "100").env("SCASH_INJECTED", said.path());
-        let ended = job.run(&built(program), arguments);
+        let ended = job.run(&built(program), &arguments);
         ended.is_right();
         let deaths = std::fs::read_to_string(said.path()).unwrap().lines().count();
         let restarts = came_back(&ended);
@@ -99,32 +95,51 @@ fn random_failures_on_one_host_do_not_change_the_result() {
 fn a_rank_that_comes_back_is_killed_before_it_has_all_of_its_memory() {
     let churn = Path::new(env!("CARGO_BIN_EXE_churn"));
     let arguments = ["200", "40000"];
-    let sorted = |ended: &Ended| {
-        assert_eq!(ended.status, 0, "{ended}");
-        let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
-        lines.sort_unstable();
-        lines
-    };
-    let undisturbed = sorted(&Job::plain(2).run(churn, &arguments));
+    let undisturbed = Job::plain(2).run(churn, &arguments);
     let job = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 40"]).option("--restarts", "100");
     let ended = run_beside(job.command(churn, &arguments), |front| {
-        let mut seen = HashSet::new();
-        let mut next = || {
-            let new = wait_for("next start of rank 1", || {
-                processes_of_rank(front, 1).into_iter().find(|pid| !seen.contains(pid))
-            });
-            seen.insert(new);
-            new
-        };
-        next();
-        for milliseconds in (0..12).map(|number| number * 2) {
-            let pid = next();
-            std::thread::sleep(Duration::from_millis(milliseconds));
-            // SAFETY: the call takes numbers. The launcher has not waited for the process, which needs longer
-            // than that to come to an end.
-            assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
-        }
+        kill_new_starts(front, (0..12).map(|number| number * 2));
     });
-    assert_eq!(sorted(&ended), undisturbed, "{ended}");
+    assert_eq!((ended.status, ended.sorted()), (0, undisturbed.sorted()), "{ended}");
     assert_eq!(came_back(&ended), 1 + 12, "{ended}");
+}
+
+/// Kills rank 1 again and again when it has been started again, so many milliseconds later each time.
+fn kill_new_starts(front: i32, after: impl Iterator<Item = u64>) {
+    let mut seen = HashSet::new();
+    let mut next = || {
+        let new = wait_for("next start of rank 1", || {
+            processes_of_rank(front, 1).into_iter().find(|pid| !seen.contains(pid))
+        });
+        seen.insert(new);
+        new
+    };
+    next();
+    for milliseconds in after {
+        let pid = next();
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        // SAFETY: the call takes numbers. The launcher has not waited for the process, which needs longer
+        // than that to come to an end.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    }
+}
+
+/// These have less memory. Rank 0 waits when it has come back, so that no start of rank 1 comes to its end.
+#[test]
+fn a_rank_of_any_kind_is_killed_before_or_just_when_it_has_its_memory() {
+    for kind in all_kinds() {
+        for (program, arguments) in [("lu", LU), ("laplace", LAPLACE)] {
+            let deaths = [
+                "kill rank 1 at barrier 8",
+                "delay rank 0 by 2s at recovery after joined in every incarnation",
+            ];
+            let job = replicas(kind.job(2), 2, &deaths).option("--restarts", "100");
+            let ended = run_beside(job.command(&built(program), &arguments), |front| {
+                kill_new_starts(front, (0..6).map(|number| number * 2));
+            });
+            ended.is_right();
+            assert_eq!(came_back(&ended), 1 + 6, "{program} {kind:?} {ended}");
+            assert!(!ended.err.contains("from the beginning"), "{program} {kind:?} {ended}");
+        }
+    }
 }

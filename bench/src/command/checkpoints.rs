@@ -142,7 +142,7 @@ fn cost(session: &Session, program: &Program, seconds: f64, setting: &Setting<'_
     complete
 }
 
-const COSTS: [&str; 10] = [
+const COSTS: [&str; 13] = [
     "checkpoint",
     "s",
     "× none",
@@ -150,7 +150,10 @@ const COSTS: [&str; 10] = [
     "pages copied",
     "stop ms",
     "image ms",
+    "of it scan",
     "shared ms",
+    "copy, of both",
+    "fence ms",
     "meeting ms",
     "limit: × none",
 ];
@@ -182,7 +185,10 @@ fn cost_line(often: &str, lines: &[Option<Line>]) -> Vec<String> {
         format!("{pages:.0}"),
         ms("checkpoint_stop_us"),
         ms("checkpoint_image_us"),
+        ms("checkpoint_scan_us"),
         ms("checkpoint_shared_us"),
+        ms("checkpoint_copy_us"),
+        ms("checkpoint_fence_us"),
         ms("checkpoint_meeting_us"),
         format!("{limit:.3}"),
     ]

@@ -180,9 +180,9 @@ pub fn sync_files(own: &Own<'_>, given: &[BorrowedFd<'_>]) -> Result<(), Refusal
 }
 
 /// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared
-/// memory may follow. Returns twice: here, and in each process that comes back from it. Calls `stopped`,
-/// here, when all threads are stopped, and nothing is saved yet; twice if the program has loaded a library.
-/// Nothing is saved if it returns `false`.
+/// memory may follow. Returns twice: here, and in each process that comes back from it. Tells `steps` how
+/// far it is; all over again if the program has loaded a library. Nothing is saved if that returns `false`
+/// when all threads are stopped.
 ///
 /// # Errors
 /// Something cannot be saved; then the epoch cannot be staged.

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// What may go wrong, and once in how many times at the most. Ranks pass some points much more often than
 /// others: they fetch pages all the time, and recover seldom. (They fill frames seldom, too, but then maybe
 /// page by page.)
-const POINTS: [(Point, u32); 23] = [
+const POINTS: [(Point, u32); 24] = [
     (Point::BarrierEnter, 100),
     (Point::BarrierFlush, 100),
     (Point::BarrierMeet, 100),
@@ -24,9 +24,10 @@ const POINTS: [(Point, u32); 23] = [
     (Point::LockReleased, 1000),
     (Point::Fetch, 10_000),
     (Point::ImageRestored, 5),
-    (Point::ImageThread, 30),
+    (Point::ImageThread, 300),
     (Point::ImageDescribed, 10),
     (Point::ImagePage, 20_000),
+    (Point::ImageShared, 5_000),
     (Point::RecoveryJoined, 5),
     (Point::RecoveryFilled, 5_000),
     (Point::RecoveryCopied, 5),

@@ -44,6 +44,8 @@ pub enum Point {
     /// It has looked at one more page of its private memory that may have changed. What has is copied some
     /// pages later.
     ImagePage,
+    /// It has looked at one more page of shared memory that it answers for.
+    ImageShared,
     /// A restarted rank has joined the others.
     RecoveryJoined,
     /// It has the contents of some more shared pages back: of up to 64, one behind the other.
@@ -56,7 +58,7 @@ pub enum Point {
 
 /// All points: what each is about, and its moment. The first one about a thing is meant where no moment is
 /// named.
-pub(super) const POINTS: [(Point, &str, &str); 23] = [
+pub(super) const POINTS: [(Point, &str, &str); 24] = [
     (Point::BarrierEnter, "barrier", "enter"),
     (Point::BarrierFlush, "barrier", "flush"),
     (Point::BarrierMeet, "barrier", "meet"),
@@ -76,6 +78,7 @@ pub(super) const POINTS: [(Point, &str, &str); 23] = [
     (Point::ImageThread, "image", "thread"),
     (Point::ImageDescribed, "image", "described"),
     (Point::ImagePage, "image", "page"),
+    (Point::ImageShared, "image", "shared"),
     (Point::RecoveryJoined, "recovery", "joined"),
     (Point::RecoveryFilled, "recovery", "filled"),
     (Point::RecoveryCopied, "recovery", "copied"),

@@ -70,7 +70,7 @@ impl Runtime {
     }
 
     /// Allocates nothing, and waits for no lock: threads of the program may be stopped. (One that is stopped
-    /// as it passes a point itself has the lock; then nothing happens here.)
+    /// as it passes a point itself, or runs and passes one, has the lock; then nothing happens here.)
     #[cold]
     fn meet_fate(&self, point: Point) {
         let fate = match point {

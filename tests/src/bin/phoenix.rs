@@ -89,6 +89,11 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         "one socket" => Box::new(std::os::unix::net::UnixDatagram::unbound().unwrap()),
         "pipe" => Box::new(std::io::pipe().unwrap()),
         "mapping" => Box::new(mapped(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)),
+        "mapped file" => {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(4096).unwrap();
+            Box::new((mapped(libc::MAP_SHARED, file.as_raw_fd()), file.into_parts()))
+        }
         "shortened file" | "replaced file" => {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             file.write_all(b"what is behind a checkpoint").unwrap();
@@ -117,6 +122,12 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             let epoll = unsafe { libc::epoll_create1(0) };
             assert!(epoll >= 0);
             Box::new(epoll)
+        }
+        "timer descriptor" => {
+            // SAFETY: the call takes numbers.
+            let timer = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, 0) };
+            assert!(timer >= 0);
+            Box::new(timer)
         }
         "many threads" => Box::new(sleepers(300)),
         // What is as much as may be.

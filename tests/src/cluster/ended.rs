@@ -66,6 +66,13 @@ impl Ended {
         report
     }
 
+    /// The lines that it wrote to stdout, in alphabetical order: which rank was first does not matter.
+    pub fn sorted(&self) -> Vec<&str> {
+        let mut lines: Vec<_> = self.out.lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+
     /// Checks that each of `ranks` ranks has written one line to stdout, and returns them.
     pub fn lines(&self, ranks: u32) -> Vec<&str> {
         let lines: Vec<_> = self.out.lines().collect();

@@ -20,7 +20,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// Points at which ranks die, and the highest number of a time that is drawn.
-const POINTS: [(&str, &[&str], u32); 9] = [
+const POINTS: [(&str, &[&str], u32); 10] = [
     ("barrier", &["enter", "flush", "meet", "done"], 25),
     ("checkpoint", &["due", "stop", "copy", "fence", "mark", "meet", "done"], 6),
     ("lock", &["asked", "got", "released"], 60),
@@ -28,6 +28,7 @@ const POINTS: [(&str, &[&str], u32); 9] = [
     ("image", &["restored", "described"], 1),
     ("image", &["thread"], 12),
     ("image", &["page"], 2000),
+    ("image", &["shared"], 200),
     ("recovery", &["joined", "copied", "resumed"], 1),
     ("recovery", &["filled"], 40),
 ];

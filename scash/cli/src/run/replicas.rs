@@ -345,6 +345,13 @@ mod tests {
     }
 
     #[test]
+    fn a_job_without_progress_ends_after_ten_restarts_if_the_user_says_nothing_else() {
+        let limit = |words: &[&str]| checked(words, "auto", false).unwrap().map(|replicas| replicas.restarts);
+        assert_eq!(limit(&["--replicas", "1"]), Some(10));
+        assert_eq!(limit(&["--replicas", "1", "--restarts", "3"]), Some(3));
+    }
+
+    #[test]
     fn ranks_are_told_when_to_take_checkpoints_and_what_fails() {
         let (checkpoint, mtbf) = ("SCASH_CHECKPOINT", "SCASH_MTBF");
         assert_eq!(env(&["--replicas", "1"]), [(checkpoint, "auto".to_owned()), (mtbf, "86400s".to_owned())]);

@@ -26,7 +26,7 @@ pub struct CheckpointStats {
     pub scan: Duration,
     /// Comparing and copying shared pages.
     pub shared: Duration,
-    /// How much of both was copying.
+    /// How much of both was copying, in checkpoints that were not left out; of many pages an estimate.
     pub copy: Duration,
     /// Bringing it to the disk, or to copies on other hosts, and marking it as whole.
     pub fence: Duration,

@@ -9,6 +9,7 @@
 //! | [`ours`] | descriptors, of which a program may have closed some |
 //! | [`refill`] | frames get what they had |
 //! | [`restart`] | how long a restart took |
+//! | [`shared`] | shared pages go into the store
 //! | [`revive`] | a runtime for the process that has come back |
 
 pub(crate) mod copies;
@@ -19,6 +20,7 @@ mod printed;
 mod refill;
 mod restart;
 mod revive;
+mod shared;
 
 use copies::StoreCopies;
 pub use counts::CheckpointStats;
@@ -32,7 +34,6 @@ use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use crate::runtime::context::RankContext;
-use crate::runtime::frames;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::stat::fstat;
 use scash_comm::Stillness;
@@ -42,7 +43,7 @@ use scash_ft::commit::{Commit, Input, Output};
 use scash_ft::image::{self, Own, PreparedImage, Refusal, STORE_AT, Step, Took, Tracking};
 use scash_ft::inject::Point;
 use scash_ft::interval::{DEFAULT_MTBF, Interval, IntervalPolicy, parse_mtbf};
-use scash_ft::store::{AN_EPOCH, Key, RankStore, Staged, Unsaved, vars};
+use scash_ft::store::{AN_EPOCH, RankStore, vars};
 use scash_ft::{Base, Epoch, Incarnation};
 use scash_mp::Paused;
 use std::ffi::OsString;
@@ -497,32 +498,6 @@ impl Runtime {
             Refusal::new("its provider has threads that do not stop: use tcp or shm".to_owned())
         })?;
         Ok((prepared, still))
-    }
-
-    /// Saves the shared pages that this rank answers for, its words of the heap among them, and the words
-    /// of objects if it is rank 0.
-    fn save_shared(&self, core: &Core, staged: &mut Staged<'_>) -> std::result::Result<(), Unsaved> {
-        let region = &self.context.region;
-        for run in core.node.allocations() {
-            for page in files::with_contents(region.fd(), run.first..run.end()) {
-                if core.node.keeps(page) {
-                    // SAFETY: a frame of the region, which stays mapped; all ranks are in the barrier.
-                    unsafe { staged.page(Key::shared(page), frames::frame(region, page)) }?;
-                }
-            }
-        }
-        for page in files::with_contents(region.fd(), self.heap.layout().words_of(self.rank)) {
-            // SAFETY: as above; no rank uses the heap in the barrier.
-            unsafe { staged.page(Key::shared(page), frames::frame(region, page)) }?;
-        }
-        let words = self.context.objects.words().filter(|_| self.rank == 0);
-        if let Some(words) = words {
-            for page in files::with_contents(words.fd(), 0..words.pages()) {
-                // SAFETY: a page of the mapped words; their threads are in the barrier, too.
-                unsafe { staged.page(Key::words(page), words.page(page)) }?;
-            }
-        }
-        Ok(())
     }
 
     /// Whether the checkpoint that all ranks have answered counts.

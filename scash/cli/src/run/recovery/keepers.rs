@@ -17,7 +17,8 @@
 use super::describe::how_to_go_on;
 use super::directory::{Directory, LINGERING, patiently};
 use super::input::Input;
-use super::kept::{Kept, fill, go_on, open_stores};
+use super::kept::{Kept, go_on};
+use super::opened::{fill, open_stores};
 use crate::run::output::Saved;
 use crate::run::{Refusal, status};
 use nix::fcntl::Flock;

@@ -2,20 +2,20 @@
 //! kept by whoever starts the ranks: the launcher, on several hosts each agent for its own, and under another
 //! launcher a rank's keeper.
 
-use super::describe::Description;
-use super::directory::{Directory, patiently};
+use super::directory::Directory;
 use super::epoch::{self, ResumePoint, Rewound, RewoundPlace, StoreState};
 use super::frames::FrameFiles;
 use super::input::Input;
+use super::opened::{LockedFiles, OpenedStores, store_in_memory, stores_in_memory};
 use super::rank_setup::RankSetup;
 use super::user_messages::UserMessages;
 use crate::run::output::{Lengths, Saved};
 use crate::run::replicas::{Replicas, StoreLocation};
 use crate::run::{Refusal, status};
-use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::stat::fstat;
 use scash_comm::descriptors::out_of_the_way;
+use scash_ft::recovery::{KnownRestart, RecoveryPlan};
 use scash_ft::store::{A_RESTART, Store, vars};
 use scash_ft::{Base, Epoch, Moment};
 use scash_join::boot;
@@ -24,9 +24,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::Instant;
 
 /// Most bytes that an empty store takes.
 const A_HEADER: u64 = 64 << 10;
@@ -72,33 +71,6 @@ pub(in crate::run) struct Kept {
 pub(in crate::run) struct HeldStores {
     pub(in crate::run) owner: u32,
     pub(in crate::run) holder: u32,
-}
-
-/// Stores and what belongs to them.
-struct OpenedStores {
-    stores: Vec<Store>,
-    output: Saved,
-    taken: Option<LockedFiles>,
-    base: Base,
-}
-
-/// Files that nobody else has: this process, and the ranks that inherit their stores from it.
-#[derive(Debug)]
-struct LockedFiles {
-    directory: Directory,
-    _claims: Vec<Flock<File>>,
-    /// Whether all ranks of the job that was found there have ended well.
-    has_ended: bool,
-}
-
-impl LockedFiles {
-    /// Waits for ranks of an earlier start that are ending, as their launcher was killed.
-    fn new(directory: Directory, stores: &[Store]) -> io::Result<LockedFiles> {
-        let claims = stores.iter().map(|store| patiently(|| directory.claim(store)));
-        let claims = claims.collect::<io::Result<_>>()?;
-        let ranks = stores.first().map_or(0, Store::size);
-        Ok(LockedFiles { has_ended: directory.have_all_ended(ranks), directory, _claims: claims })
-    }
 }
 
 impl Kept {
@@ -370,12 +342,20 @@ impl Kept {
         self.printing.clone().map(of).collect()
     }
 
-    /// Makes all as it was at the newest epoch that ranks have, from which they will be started again, and
-    /// which were started from `before` the last time; none may run. Returns how much they had printed then.
-    pub(in crate::run) fn go_back(&mut self, before: Base) -> Result<Vec<Lengths>, String> {
-        let states = self.states();
-        let plan = epoch::find(before, &states).map_err(|why| why.to_string())?;
-        let rounds = epoch::rounds(&plan, &states)?;
+    /// The newest epoch that ranks have which were started from `before` the last time: none of them runs any
+    /// more. On a disk, one that has the bytes that were written.
+    pub(in crate::run) fn find(&self, before: Base) -> Result<ResumePoint, String> {
+        if self.taken.is_some() {
+            return epoch::undamaged(&self.stores, KnownRestart::Started(before));
+        }
+        let plan = epoch::find(before, &self.states()).map_err(|why| why.to_string())?;
+        Ok(ResumePoint { plan, instead: None })
+    }
+
+    /// Makes all as a plan says, by which ranks will be started again; none may run. Returns how much they
+    /// had printed then.
+    pub(in crate::run) fn go_back(&mut self, plan: &RecoveryPlan) -> Result<Vec<Lengths>, String> {
+        let rounds = epoch::rounds(plan, &self.states())?;
         let all: Vec<Rewound> = rounds.into_iter().flatten().map(|(_, rewound)| rewound).collect();
         self.rewind(&all)
     }
@@ -428,94 +408,20 @@ impl Kept {
     }
 }
 
-impl OpenedStores {
-    fn in_memory(ranks: u32, is_one: bool) -> io::Result<OpenedStores> {
-        let output = Saved::new(ranks, is_one)?;
-        let stores = stores_in_memory(0..ranks, ranks)?;
-        Ok(OpenedStores { stores, output, taken: None, base: Base::default() })
-    }
-
-    fn new_in(path: &Path, ranks: u32, is_one: bool) -> io::Result<OpenedStores> {
-        let directory = patiently(|| Directory::create(path))?;
-        let (stores, output) = fill(&directory, ranks, is_one, None)?;
-        let taken = Some(LockedFiles::new(directory, &stores)?);
-        Ok(OpenedStores { stores, output, taken, base: Base::default() })
-    }
-
-    fn found_in(path: &Path, ranks: u32) -> io::Result<OpenedStores> {
-        let (directory, description) = patiently(|| Directory::open(path))?;
-        let stores = open_stores(&directory, ranks)?;
-        let output = Saved::on_disk(&directory, 0..ranks, description.is_one, false)?;
-        let taken = LockedFiles::new(directory, &stores)?;
-        let base = if taken.has_ended { Base::default() } else { go_on(&stores, &output)? };
-        Ok(OpenedStores { stores, output, taken: Some(taken), base })
-    }
-}
-
 /// How much memory a store takes.
 fn bytes_of(store: &Store) -> u64 {
     fstat(store.file()).map_or(0, |file| file.st_blocks.unsigned_abs()) * 512
-}
-
-/// Empty stores of these ranks, of so many.
-fn stores_in_memory(ranks: Range<u32>, size: u32) -> io::Result<Vec<Store>> {
-    ranks.map(|rank| store_in_memory(rank, size)).collect()
-}
-
-fn store_in_memory(rank: u32, size: u32) -> io::Result<Store> {
-    let store = Store::create(rank, size)?;
-    Store::open(out_of_the_way(store.file().try_clone_to_owned()?))
 }
 
 fn no_store() -> io::Error {
     io::Error::other("there is no store of such a rank")
 }
 
-/// A number that no other job has whose stores may come to lie beside those of this one.
-fn number_of_a_job() -> u64 {
-    let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
-    let low = u64::try_from(now & u128::from(u64::MAX)).unwrap_or(0);
-    low ^ u64::from(std::process::id()).rotate_left(40)
-}
-
-/// Makes all files of a new job, whose ranks that launcher has started if it is not `scash run`; or none.
-pub(super) fn fill(
-    directory: &Directory,
-    ranks: u32,
-    is_one: bool,
-    launcher: Option<String>,
-) -> io::Result<(Vec<Store>, Saved)> {
-    let make = || {
-        let job = number_of_a_job();
-        let store = |rank| directory.store(rank, ranks, Some(job));
-        let stores = (0..ranks).map(store).collect::<io::Result<_>>()?;
-        let output = Saved::on_disk(directory, 0..ranks, is_one, true)?;
-        directory.describe(&Description::of_this_process(ranks, is_one, launcher)?)?;
-        Ok((stores, output))
-    };
-    make().inspect_err(|_| {
-        // Nothing is there that anybody could go on with.
-        let _ = directory.remove();
-    })
-}
-
-/// The stores of a job that is there.
-pub(super) fn open_stores(directory: &Directory, ranks: u32) -> io::Result<Vec<Store>> {
-    let store = |rank| directory.store(rank, ranks, None);
-    let stores: Vec<Store> = (0..ranks).map(store).collect::<io::Result<_>>()?;
-    match stores.iter().find(|store| store.job() != stores[0].job()) {
-        None => Ok(stores),
-        Some(other) => Err(io::Error::other(format!(
-            "the stores of ranks 0 and {} are of different jobs: one of the files was put here from elsewhere",
-            other.rank()
-        ))),
-    }
-}
-
 /// Makes all as it was at the newest epoch that all ranks have and no disk has damaged, and says which it is.
 /// None may run.
 pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
-    let ResumePoint { plan, instead } = epoch::resume(stores).map_err(io::Error::other)?;
+    let ResumePoint { plan, instead } =
+        epoch::undamaged(stores, KnownRestart::Nothing).map_err(io::Error::other)?;
     let base = plan.base;
     let lengths: Option<Vec<Lengths>> = stores.iter().map(|store| lengths_at(store, base.epoch)).collect();
     let lengths = lengths.ok_or_else(|| io::Error::other("their marks are gone"))?;

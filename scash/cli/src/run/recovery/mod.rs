@@ -36,6 +36,7 @@ mod frames;
 mod input;
 mod keepers;
 mod kept;
+mod opened;
 mod rank_setup;
 mod user_messages;
 mod withheld;
