@@ -77,6 +77,17 @@ fn a_file_that_may_be_overwritten_is_named_once_and_the_job_comes_back() {
 }
 
 #[test]
+fn what_a_program_has_set_of_its_process_is_named_once_and_the_job_comes_back() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let deaths = ["kill rank 1 at barrier 9", "kill rank 0 at barrier 9 in incarnation 1"];
+    let ended = replicas(Job::plain(2), 1, &deaths).run(phoenix, &["settings"]);
+    assert_eq!(ended.status, 0, "{ended}");
+    let ends = ": limits (setrlimit), priorities (nice, sched_setscheduler), locks of files (flock, fcntl)";
+    assert_eq!(ended.err.lines().filter(|line| line.ends_with(ends)).count(), 2, "{ended}");
+    assert_eq!(ended.err.matches("go on from barrier ").count(), 2, "{ended}");
+}
+
+#[test]
 fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     for (what, words) in [

@@ -82,6 +82,11 @@ impl Files {
         Ok(Files { directory, numbers, open })
     }
 
+    /// The descriptors that are saved.
+    pub(super) fn numbers(&self) -> &[RawFd] {
+        &self.numbers
+    }
+
     /// A file that is open for writing and stands before its end, if there is one: what is written there
     /// takes the place of bytes that no image has.
     pub(super) fn overwritten(&self) -> Option<(u64, &Path)> {

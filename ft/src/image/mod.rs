@@ -29,6 +29,7 @@ mod owners;
 mod populated;
 mod restore;
 mod save;
+mod settings;
 mod steps;
 mod tasks;
 mod thread;
@@ -145,7 +146,17 @@ impl PreparedImage {
     pub fn overwritten(&self) -> Option<(u64, &Path)> {
         self.files.overwritten()
     }
+
+    /// What the program has set for itself since it began that a process which comes back does not have, in
+    /// words. Takes a while: reads some files of the kernel's for each thread.
+    pub fn changed_settings(&self) -> Vec<&'static str> {
+        settings::changed(self.files.numbers())
+    }
 }
+
+/// Why a process is not saved whose libraries make threads as they are loaded.
+const EARLY_THREADS: &str = "a library has started threads before main, and would do so where it comes back, too \
+                             (OpenBLAS does not with OPENBLAS_NUM_THREADS=1)";
 
 /// Looks at what a process has that images cannot carry, and notes the rest. Until the value is dropped, this
 /// thread takes no signals.
@@ -158,6 +169,9 @@ pub fn prepare(own: &Own<'_>) -> Result<PreparedImage, Refusal> {
     // by anybody.
     let quiet = Quiet::now()?;
     let is_alone = !threads::has_others()?;
+    if settings::has_begun_with_threads() {
+        return Err(Refusal::new(EARLY_THREADS.to_owned()));
+    }
     save::refuse_what_cannot_be_saved()?;
     let identity = Identity::of_this_process()?;
     let files = Files::of_this_process(own.descriptors)?;

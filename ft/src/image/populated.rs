@@ -206,15 +206,22 @@ mod tests {
 
     const PAGES: usize = 1 << 12;
 
-    /// Private memory, which the kernel watches: its addresses. `None` where it cannot.
-    fn watched() -> Option<Range<usize>> {
+    /// Private memory.
+    fn mapped() -> Range<usize> {
         area::have_scratch().unwrap();
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: the kernel chooses the address.
         let at = unsafe { libc::mmap(ptr::null_mut(), PAGES * PAGE, protection, flags, -1, 0) };
         assert_ne!(at, libc::MAP_FAILED);
-        let range = at.expose_provenance()..at.expose_provenance() + PAGES * PAGE;
+        // SAFETY: the mapping was just made. With huge pages, others would be there than were written.
+        unsafe { libc::madvise(at, PAGES * PAGE, libc::MADV_NOHUGEPAGE) };
+        at.expose_provenance()..at.expose_provenance() + PAGES * PAGE
+    }
+
+    /// The same, which the kernel watches: its addresses. `None` where it cannot.
+    fn watched() -> Option<Range<usize>> {
+        let range = mapped();
         let text = format!("{:x}-{:x} rw-p 00000000 00:00 0", range.start, range.end);
         let mapping = maps::parse(text.as_bytes()).next().unwrap();
         let tracking = Tracking::new(|fd| fd);
@@ -260,6 +267,34 @@ mod tests {
             };
             PageMap::open().unwrap().runs(range.clone(), count).unwrap();
             assert_eq!(found, PAGES);
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_scans_tells_of_the_same_pages() {
+        let range = mapped();
+        let begin: *mut u8 = ptr::with_exposed_provenance_mut(range.start);
+        let is_there =
+            |page: usize| page.is_multiple_of(3) || (1000..1700).contains(&page) || page == PAGES - 1;
+        for page in (0..PAGES).filter(|&page| is_there(page)) {
+            // SAFETY: a byte of the mapping.
+            unsafe { begin.wrapping_add(page * PAGE).write_volatile(1) };
+        }
+        for scans in [PageMap::open().unwrap().scans, false] {
+            let mut map = PageMap::open().unwrap();
+            map.scans = scans;
+            let mut found = Vec::new();
+            let each = |run: Range<usize>| {
+                found.extend(run.step_by(PAGE).map(|at| (at - range.start) / PAGE));
+                Ok::<_, SyscallFailure>(())
+            };
+            map.runs(range.clone(), each).unwrap();
+            assert_eq!(
+                found,
+                (0..PAGES).filter(|&page| is_there(page)).collect::<Vec<_>>(),
+                "scans: {scans}"
+            );
+            assert!(scans || !map.written(range.clone(), |_, _| Ok::<_, SyscallFailure>(())).unwrap());
         }
     }
 }

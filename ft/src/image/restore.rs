@@ -8,9 +8,10 @@ use super::identity::Identity;
 use super::kernel;
 use super::maps::{self, HEAP, Mapping, STACK};
 use super::save::{ACTION, MOST_SIGNALS, kernel_release};
+use super::settings;
 use super::steps::{PageCopies, Planner, REFUSED, Threads, TooLong};
 use super::thread::{self, SIGNALS, Thread};
-use super::threads::MOST;
+use super::threads::{MOST, has_others};
 use crate::store::{Entry, Pages, RankStore, vars};
 use crate::{Base, Epoch, Incarnation, Moment};
 use nix::fcntl::{FcntlArg, fcntl};
@@ -50,7 +51,8 @@ extern "C" fn start(_: c_int, _: *const *const c_char, variables: *const *const 
         return;
     }
     let Some(text) = variable(variables, vars::EPOCH).filter(|text| *text != "0") else {
-        return files::note_inherited();
+        files::note_inherited();
+        return settings::note_start();
     };
     // Others, that would run a handler of a half-made process or end this one, wait until it can take them.
     let signals = Thread::block_signals();
@@ -113,6 +115,9 @@ fn come_back(variables: *const *const c_char, epoch: &str) -> Result<(), Refusal
     let saved = store.saved().map_err(|e| Refusal::new(e.to_string()))?;
     if saved.description.is_empty() {
         return Ok(());
+    }
+    if has_others()? {
+        return Err(Refusal::new(super::EARLY_THREADS.to_owned()));
     }
     become_it(&saved, number)?;
     Ok(())

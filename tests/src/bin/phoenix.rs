@@ -80,15 +80,9 @@ fn work(worker: &mut Worker<'_>) -> scash::Result<u64> {
     Ok(sum.wrapping_add(words.len() as u64))
 }
 
-/// Something that no image can carry, as long as it lives.
-fn hindrance(what: &str) -> Box<dyn std::any::Any> {
-    match what {
-        "child" => Box::new(std::process::Command::new("sleep").arg("5").spawn().unwrap()),
-        "socket" => Box::new(std::os::unix::net::UnixStream::pair().unwrap()),
-        // The first number that is free, and no other.
-        "one socket" => Box::new(std::os::unix::net::UnixDatagram::unbound().unwrap()),
-        "pipe" => Box::new(std::io::pipe().unwrap()),
-        "mapping" => Box::new(mapped(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)),
+/// A file that is not as images need it, as long as it lives.
+fn file(what: &str) -> Option<Box<dyn std::any::Any>> {
+    Some(match what {
         "mapped file" => {
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().set_len(4096).unwrap();
@@ -111,6 +105,28 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             Box::new(mapped(libc::MAP_PRIVATE, file.as_raw_fd()))
         }
         "nameless file" => Box::new(tempfile::tempfile().unwrap()),
+        _ => return None,
+    })
+}
+
+/// Something that no image can carry, as long as it lives.
+fn hindrance(what: &str) -> Box<dyn std::any::Any> {
+    match what {
+        "child" => Box::new(std::process::Command::new("sleep").arg("5").spawn().unwrap()),
+        "socket" => Box::new(std::os::unix::net::UnixStream::pair().unwrap()),
+        // The first number that is free, and no other.
+        "one socket" => Box::new(std::os::unix::net::UnixDatagram::unbound().unwrap()),
+        "pipe" => Box::new(std::io::pipe().unwrap()),
+        "mapping" => Box::new(mapped(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)),
+        "settings" => {
+            // SAFETY: the call takes a number.
+            unsafe { libc::nice(1) };
+            // SAFETY: the limit is this function's.
+            unsafe { libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 }) };
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().lock().unwrap();
+            Box::new(file)
+        }
         "timer" => Box::new(timer()),
         "alarm" => {
             // SAFETY: the call takes a number. The program has ended by then.
@@ -155,7 +171,7 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             is_ready.recv().unwrap();
             Box::new(thread)
         }
-        other => panic!("{other}?"),
+        other => file(other).unwrap_or_else(|| panic!("{other}?")),
     }
 }
 

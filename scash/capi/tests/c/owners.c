@@ -1,16 +1,15 @@
 /* A thread has a lock of the C library that knows its owner by the system's number, while barriers are passed: the
    thread that comes to them, or one that sleeps. A rank from before may be killed meanwhile. Whoever has the lock
-   can give it back, and nobody else. Arguments: the lock, and who has it. */
+   can give it back, and nobody else. Arguments: the lock, who has it, and "long" if that is for many rounds. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
-/* The lock is held after barriers 4, 5 and 6. */
+/* The lock is held after barriers 4, 5 and 6, or for ten more. */
 #define FIRST 4
-#define LAST 6
-#define ROUNDS 9
+static int last = 6, rounds = 9;
 
 static pthread_rwlock_t written;
 /* At a place where such a lock lies in two pages. */
@@ -80,9 +79,9 @@ static void round_of(int round)
 {
     if (round == FIRST)
         take();
-    if (round >= FIRST && round <= LAST)
+    if (round >= FIRST && round <= last)
         check();
-    if (round == LAST)
+    if (round == last)
         give_back();
 }
 
@@ -91,7 +90,7 @@ static void *sleeper(void *unused)
     int round;
 
     (void)unused;
-    for (round = 1; round <= ROUNDS; round++) {
+    for (round = 1; round <= rounds; round++) {
         while (__atomic_load_n(&asked, __ATOMIC_SEQ_CST) < round)
             nap();
         round_of(round);
@@ -109,10 +108,14 @@ int main(int count, char **arguments)
     CHECK(count > 2);
     what = arguments[1];
     sleeps = strcmp(arguments[2], "sleeper") == 0;
+    if (count > 3) {
+        last += 10;
+        rounds += 10;
+    }
     make();
     if (sleeps)
         CHECK(pthread_create(&thread, NULL, sleeper, NULL) == 0);
-    for (round = 1; round <= ROUNDS; round++) {
+    for (round = 1; round <= rounds; round++) {
         CHECK(dsm_barrier() == 0);
         if (!sleeps) {
             round_of(round);

@@ -285,6 +285,15 @@ fn threads_compute_in_the_modes_that_they_have_set() {
     assert_eq!((came_back(&ended), ended.err.lines().count()), (3, 3), "{ended}");
 }
 
+#[test]
+fn a_program_that_has_threads_before_it_begins_is_named_and_goes_on_from_the_beginning() {
+    let program = Program::compile_with("early", &["-pthread"], Link::Static);
+    let ended = program.run_with(Job::of(2), &replicas("every=1", &["kill rank 1 at barrier 9"]), &[], &[]);
+    ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved", "started threads before main"]);
+    ended.said(&["all 2 ranks go on from the beginning"]);
+    assert_eq!((ended.status, ended.sorted()), (Some(0), vec!["rank 0 ends", "rank 1 ends"]), "{ended}");
+}
+
 /// Locks know their owner by a number that is another one in each process. So no rank comes back from a
 /// barrier at which a thread had one, but from the newest one before or behind.
 #[test]
@@ -305,6 +314,25 @@ fn no_rank_comes_back_with_a_lock_that_would_not_know_its_owner() {
             }
         }
     }
+}
+
+#[test]
+fn a_lock_that_stands_in_the_way_of_ten_checkpoints_is_named() {
+    let program = Program::compile_with("owners", &["-pthread"], Link::Shared);
+    let run = |arguments: &[&str]| {
+        program.run_with(Job::of(2), &replicas("every=1", &["kill rank 1 at barrier 16"]), &[], arguments)
+    };
+    let ended = run(&["recursive", "sleeper", "long"]);
+    assert_eq!((ended.status, ended.sorted()), (Some(0), vec!["rank 0 ends", "rank 1 ends"]), "{ended}");
+    ended.said(&["rank 0 cannot be saved", "a thread of it has a lock, at 0x", "go on from barrier 4 "]);
+}
+
+#[test]
+fn a_program_that_forks_comes_back() {
+    let fork = Program::compile("fork", Link::Shared);
+    let ended = fork.run_with(Job::of(2), &replicas("every=1", &["kill rank 1 at barrier 2"]), &[], &[]);
+    assert_eq!(ended.status, Some(0), "{ended}");
+    ended.said(&["all 2 ranks go on from barrier 1 ", ", shared memory, which children do not have"]);
 }
 
 #[test]

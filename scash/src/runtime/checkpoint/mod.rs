@@ -85,6 +85,8 @@ pub(crate) struct Checkpoints {
     in_vain: u32,
     /// Whether it was said what cannot be taken back.
     has_warned: bool,
+    /// Whether it was looked what the program has set for itself.
+    has_looked: bool,
     counts: CheckpointStats,
 }
 
@@ -155,6 +157,7 @@ impl Checkpoints {
             has_said_why: false,
             in_vain: 0,
             has_warned: false,
+            has_looked: false,
             counts: CheckpointStats::default(),
         }))
     }
@@ -189,8 +192,19 @@ impl Checkpoints {
         SaveOutcome::InStore
     }
 
-    /// Says once of what is saved that not all of it can be taken back.
+    /// Says once of what is saved that not all of it can be taken back, and at the first checkpoint what is
+    /// not saved.
     fn warn(&mut self, rank: u32, prepared: &PreparedImage) {
+        if !std::mem::replace(&mut self.has_looked, true) {
+            let changed = prepared.changed_settings();
+            if !changed.is_empty() {
+                let what = changed.join(", ");
+                say(format!(
+                    "scash: rank {rank}: no checkpoint has what the program has set of its process; if a rank dies, \
+                     this is as at its start: {what}\n"
+                ));
+            }
+        }
         let Some((number, path)) = prepared.overwritten() else { return };
         if !std::mem::replace(&mut self.has_warned, true) {
             let path = path.display();
