@@ -430,7 +430,7 @@ fn active_messages_are_handled_once_whoever_dies() {
 
 #[test]
 fn each_rank_tells_what_its_checkpoints_and_its_newest_restart_took() {
-    let job = replicas(Job::plain(2), 2, &["kill rank 1 at barrier 7"]).option("--stats", "");
+    let job = replicas(Job::plain(2), 2, &["kill rank 1 at barrier 7"]).env("SCASH_STATS", "1");
     let ended = job.run(&built("laplace"), &[&LAPLACE[..], &["--check", "--json"]].concat());
     ended.is_right();
     let told: Vec<&str> = ended.err.lines().filter(|line| line.contains("checkpoints: ")).collect();
