@@ -115,6 +115,7 @@ fn dies_at_each_point(program: &str, arguments: &[&str], kind: Kind) {
 
 const LAPLACE: [&str; 4] = ["--size", "126", "--iterations", "40"];
 const LU: [&str; 4] = ["--size", "256", "--block", "16"];
+const WATER: [&str; 4] = ["--size", "343", "--steps", "6"];
 
 #[test]
 fn laplace_survives_a_death_at_each_point_whatever_frames_and_provider_it_has() {
@@ -215,7 +216,7 @@ fn ranks_survive_deaths_while_they_have_locks_and_fetch_pages() {
             "kill rank 0 at lock 20 after asked",
             "kill rank 2 at lock 40 after released",
         ] {
-            let times = computes_the_same(&replicas(kind.job(3), 1, &[death]), 3, "water", &[]);
+            let times = computes_the_same(&replicas(kind.job(3), 1, &[death]), 3, "water", &WATER);
             assert_eq!(times, 1, "{kind:?} {death}");
         }
         let death = "kill rank 2 at fetch 25";
@@ -227,7 +228,7 @@ fn ranks_survive_deaths_while_they_have_locks_and_fetch_pages() {
 
 #[test]
 fn several_threads_in_each_rank_come_back() {
-    let programs = [("laplace", &LAPLACE[..]), ("lu", &LU[..]), ("water", &[][..])];
+    let programs = [("laplace", &LAPLACE[..]), ("lu", &LU[..]), ("water", &WATER[..])];
     let deaths = [
         "kill rank 1 at barrier 9",
         // Of four threads, one was asked to stop before, and one was not yet.

@@ -86,7 +86,7 @@ fn file(what: &str) -> Option<Box<dyn std::any::Any>> {
         "mapped file" => {
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().set_len(4096).unwrap();
-            Box::new((mapped(libc::MAP_SHARED, file.as_raw_fd()), file.into_parts()))
+            Box::new((mapped(libc::MAP_SHARED, file.as_raw_fd()), file.into_temp_path()))
         }
         "shortened file" | "replaced file" => {
             let mut file = tempfile::NamedTempFile::new().unwrap();
