@@ -130,6 +130,8 @@ fn a_rank_of_any_kind_is_killed_before_or_just_when_it_has_its_memory() {
     for kind in all_kinds() {
         for (program, arguments) in [("lu", LU), ("laplace", LAPLACE)] {
             let deaths = [
+                // It is seen before it dies.
+                "delay rank 1 by 300ms at barrier 1",
                 "kill rank 1 at barrier 8",
                 "delay rank 0 by 2s at recovery after joined in every incarnation",
             ];

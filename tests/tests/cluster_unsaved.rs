@@ -80,7 +80,8 @@ fn a_file_that_may_be_overwritten_is_named_once_and_the_job_comes_back() {
 fn what_a_program_has_set_of_its_process_is_named_once_and_the_job_comes_back() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     let deaths = ["kill rank 1 at barrier 9", "kill rank 0 at barrier 9 in incarnation 1"];
-    let ended = replicas(Job::plain(2), 1, &deaths).run(phoenix, &["settings"]);
+    let place = tempfile::tempdir().unwrap();
+    let ended = replicas(Job::plain(2), 1, &deaths).env("TMPDIR", place.path()).run(phoenix, &["settings"]);
     assert_eq!(ended.status, 0, "{ended}");
     let ends = ": limits (setrlimit), priorities (nice, sched_setscheduler), locks of files (flock, fcntl)";
     assert_eq!(ended.err.lines().filter(|line| line.ends_with(ends)).count(), 2, "{ended}");
@@ -112,7 +113,10 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
         let lines: Vec<&str> = ended.err.lines().collect();
         assert!(lines[..2].iter().all(|line| line.contains(words)), "{ended}");
         assert_eq!(lines[2..], ["something to be kept"; 2], "{ended}");
-        let dies = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 9"]).run(phoenix, &[what]);
+        // Ranks that are killed leave files.
+        let place = tempfile::tempdir().unwrap();
+        let dies = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 9"]).env("TMPDIR", place.path());
+        let dies = dies.run(phoenix, &[what]);
         assert_eq!((dies.status, dies.sorted()), (0, ended.sorted()), "{what} {dies}");
         dies.said(&[words, "was killed by SIGKILL; all 2 ranks go on from "]);
     }

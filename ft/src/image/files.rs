@@ -201,15 +201,16 @@ fn inherited() -> MutexGuard<'static, Vec<Inherited>> {
     INHERITED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes which descriptors this process has now.
-pub(super) fn note_inherited() {
-    let all = numbers().unwrap_or_default().into_iter();
-    let known = all.filter_map(|number| {
+/// Notes which descriptors this process has now, and returns them.
+pub(super) fn note_inherited() -> Vec<RawFd> {
+    let all = numbers().unwrap_or_default();
+    let known = all.iter().filter_map(|&number| {
         // SAFETY: what is not open any more is refused by the call.
         let is = fstat(unsafe { BorrowedFd::borrow_raw(number) }).ok()?;
         Some(Inherited::new(number, &is))
     });
     *inherited() = known.collect();
+    all
 }
 
 /// In a process that has come back: standard output and error are among these files, if the program has not

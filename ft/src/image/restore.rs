@@ -11,7 +11,7 @@ use super::save::{ACTION, MOST_SIGNALS, kernel_release};
 use super::settings;
 use super::steps::{PageCopies, Planner, REFUSED, Threads, TooLong};
 use super::thread::{self, SIGNALS, Thread};
-use super::threads::{MOST, has_others};
+use super::threads::{MOST, has_lasting_others};
 use crate::store::{Entry, Pages, RankStore, vars};
 use crate::{Base, Epoch, Incarnation, Moment};
 use nix::fcntl::{FcntlArg, fcntl};
@@ -51,8 +51,7 @@ extern "C" fn start(_: c_int, _: *const *const c_char, variables: *const *const 
         return;
     }
     let Some(text) = variable(variables, vars::EPOCH).filter(|text| *text != "0") else {
-        files::note_inherited();
-        return settings::note_start();
+        return settings::note_start(&files::note_inherited());
     };
     // Others, that would run a handler of a half-made process or end this one, wait until it can take them.
     let signals = Thread::block_signals();
@@ -116,7 +115,7 @@ fn come_back(variables: *const *const c_char, epoch: &str) -> Result<(), Refusal
     if saved.description.is_empty() {
         return Ok(());
     }
-    if has_others()? {
+    if has_lasting_others()? {
         return Err(Refusal::new(super::EARLY_THREADS.to_owned()));
     }
     become_it(&saved, number)?;

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::tasks::{each_thread, is_of_the_runtime, own_number};
-use super::threads::has_others;
+use super::threads::has_lasting_others;
 use std::fs;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,6 @@ struct ProcessSettings {
     limits: String,
     root: PathBuf,
     leader: ThreadSettings,
-    /// Whether it has threads besides.
-    has_threads: bool,
 }
 
 /// What it tells of a thread; others begin with what the thread has that starts them.
@@ -30,12 +28,21 @@ struct ThreadSettings {
     priority: Vec<String>,
 }
 
-/// Those with which this process began.
-static AT_START: OnceLock<ProcessSettings> = OnceLock::new();
+/// What was there when this process began.
+struct Start {
+    settings: ProcessSettings,
+    has_threads: bool,
+    /// Descriptors of files that are locked: the launcher has these locks, too.
+    locked: Vec<RawFd>,
+}
 
-/// Notes what the launcher has given.
-pub(super) fn note_start() {
-    let _ = AT_START.set(ProcessSettings::now());
+static AT_START: OnceLock<Start> = OnceLock::new();
+
+/// Notes what the launcher has given, these descriptors among it.
+pub(super) fn note_start(descriptors: &[RawFd]) {
+    let locked = descriptors.iter().copied().filter(|number| has_locks(*number)).collect();
+    let has_threads = has_lasting_others().unwrap_or(false);
+    let _ = AT_START.set(Start { settings: ProcessSettings::now(), has_threads, locked });
 }
 
 /// Whether a library had started threads before the program began. In a process that comes back it would do
@@ -46,7 +53,8 @@ pub(super) fn has_begun_with_threads() -> bool {
 
 /// In words, what the program has set since that a process which comes back does not have.
 pub(super) fn changed(descriptors: &[RawFd]) -> Vec<&'static str> {
-    let Some(start) = AT_START.get() else { return Vec::new() };
+    let Some(Start { settings: start, locked, .. }) = AT_START.get() else { return Vec::new() };
+    let is_locked = |number: &RawFd| !locked.contains(number) && has_locks(*number);
     let now = ProcessSettings::now();
     let mut threads = vec![now.leader];
     // If they cannot be looked at, the first one is what there is.
@@ -68,7 +76,7 @@ pub(super) fn changed(descriptors: &[RawFd]) -> Vec<&'static str> {
             "users, groups or capabilities (setuid, setgid, capset)",
         ),
         (now.root != start.root, "the root directory (chroot)"),
-        (descriptors.iter().any(|number| has_locks(*number)), "locks of files (flock, fcntl)"),
+        (descriptors.iter().any(is_locked), "locks of files (flock, fcntl)"),
     ];
     found.into_iter().filter_map(|(is_so, what)| is_so.then_some(what)).collect()
 }
@@ -80,7 +88,6 @@ impl ProcessSettings {
             limits: fs::read_to_string("/proc/self/limits").unwrap_or_default(),
             root: fs::read_link("/proc/self/root").unwrap_or_default(),
             leader: ThreadSettings::of(std::process::id()).unwrap_or_default(),
-            has_threads: has_others().unwrap_or(false),
         }
     }
 }
@@ -124,15 +131,15 @@ mod tests {
 
     #[test]
     fn what_a_program_sets_for_itself_is_told_and_nothing_else() {
-        note_start();
+        note_start(&[]);
         let file = tempfile::tempfile().unwrap();
         let number = file.as_raw_fd();
         assert_eq!(changed(&[number]), [""; 0]);
         let locked = Flock::lock(file, FlockArg::LockExclusive).unwrap();
         assert_eq!(changed(&[number]), ["locks of files (flock, fcntl)"]);
         drop(locked);
-        let (soft, hard) = getrlimit(Resource::RLIMIT_CORE).unwrap();
-        setrlimit(Resource::RLIMIT_CORE, soft.min(hard) / 2, hard / 2).unwrap();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, soft - 1, hard).unwrap();
         assert_eq!(changed(&[]), ["limits (setrlimit)"]);
     }
 }

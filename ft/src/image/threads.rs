@@ -20,6 +20,7 @@ use crate::store::PAGE;
 use std::ops::Range;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Most threads that are stopped.
 pub(super) const MOST: usize = 256;
@@ -245,6 +246,17 @@ pub(super) fn has_others() -> Result<bool, SyscallFailure> {
     let (me, mut any) = (own_number(), false);
     each_thread(&mut |tid| any |= tid != me && !is_of_the_runtime(tid))?;
     Ok(any)
+}
+
+/// Whether it has one that stays: one that was waited for may be seen for a moment more.
+pub(super) fn has_lasting_others() -> Result<bool, SyscallFailure> {
+    for _ in 0..20 {
+        if !has_others()? {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(true)
 }
 
 fn pause() {

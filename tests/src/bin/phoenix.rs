@@ -121,11 +121,15 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         "settings" => {
             // SAFETY: the call takes a number.
             unsafe { libc::nice(1) };
+            let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             // SAFETY: the limit is this function's.
-            unsafe { libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 }) };
+            unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+            limit.rlim_cur -= 1;
+            // SAFETY: likewise.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().lock().unwrap();
-            Box::new(file)
+            Box::new(file.into_parts())
         }
         "timer" => Box::new(timer()),
         "alarm" => {

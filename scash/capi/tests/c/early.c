@@ -5,9 +5,9 @@
 
 static void *sleeper(void *unused)
 {
-    (void)unused;
-    for (;;)
-        pause();
+    while (pause() < 0)
+        ;
+    return unused;
 }
 
 /* Before what the archive of scash has the system call there. */

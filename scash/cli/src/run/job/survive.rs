@@ -5,9 +5,9 @@ use super::survival::Survival;
 use super::{HOST, Job, LAST_LINES, failed, host, no_printing};
 use crate::run::front::{SignalOrder, die};
 use crate::run::oom::{self, OomKills};
-use crate::run::output::{self, Lengths, Printing};
+use crate::run::output::{self, Printing};
 use crate::run::processes::Processes;
-use crate::run::recovery::{self, Kept, LauncherAction, Loss, Recovery};
+use crate::run::recovery::{self, LauncherAction, Loss};
 use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -158,7 +158,11 @@ impl Job<'_> {
             return Ok(()); // which is another step, now or when the user continues the job
         }
         let Some(Survival { recovery, kept }) = &mut self.survival else { return Ok(()) };
-        match go_back(recovery, kept) {
+        let before = recovery.base();
+        let epoch = kept.epoch(before);
+        let found = recovery.found(epoch, recovery::barrier(&kept.states(), epoch), Instant::now());
+        let lengths = found.and_then(|_| kept.go_back(before).map_err(|why| recovery.nothing_found(&why)));
+        match lengths {
             Err(failure) => {
                 self.give_up(&failure);
                 Ok(())
@@ -216,15 +220,4 @@ impl Job<'_> {
         // It is readable when all is out, or something could not be written, which nobody could be told now.
         let _ = poll(&mut [PollFd::new(printing.as_fd(), PollFlags::POLLIN)], timeout);
     }
-}
-
-/// Makes all as it was at the newest epoch that ranks have. Returns how much they had printed then.
-fn go_back(recovery: &mut Recovery, kept: &mut Kept) -> Result<Vec<Lengths>, JobFailure> {
-    let found = kept.find(recovery.base()).map_err(|why| recovery.nothing_found(&why))?;
-    let epoch = found.plan.base.epoch;
-    recovery.found(epoch, recovery::barrier(&kept.states(), epoch), Instant::now())?;
-    if let Some(why) = found.instead {
-        crate::say(&format!("{why}: the epoch before it is whole"));
-    }
-    kept.go_back(&found.plan).map_err(|why| recovery.nothing_found(&why))
 }

@@ -143,24 +143,24 @@ pub(super) fn carry_out(plan: &RecoveryPlan, stores: &[Store]) -> io::Result<()>
     Ok(())
 }
 
-/// What ranks are started from again.
+/// What a launcher goes on from that has begun anew.
 #[derive(Debug)]
-pub(in crate::run) struct ResumePoint {
-    pub(in crate::run) plan: RecoveryPlan,
+pub(super) struct ResumePoint {
+    pub(super) plan: RecoveryPlan,
     /// Why it is not the newest epoch, for people.
-    pub(in crate::run) instead: Option<String>,
+    pub(super) instead: Option<String>,
 }
 
 /// The newest epoch that all stores have and that a disk has not damaged, of two at most.
 ///
 /// # Errors
 /// There is none: what is wrong.
-pub(super) fn undamaged(stores: &[Store], known: KnownRestart) -> Result<ResumePoint, String> {
+pub(super) fn resume(stores: &[Store]) -> Result<ResumePoint, String> {
     let states: Vec<StoreState> = stores.iter().map(StoreState::of).collect();
-    let plan = plan(&read(&states), known).map_err(|why| why.to_string())?;
+    let plan = plan(&read(&states), KnownRestart::Nothing).map_err(|why| why.to_string())?;
     let newest = plan.base.epoch;
     let Err(why) = verify(stores, newest) else { return Ok(ResumePoint { plan, instead: None }) };
-    // A job that began anew from the beginning would lose what the user knows to be there.
+    // A job that has begun anew from the beginning would lose what the user knows to be there.
     let before = Epoch(newest.0 - 1);
     if before == Epoch(0) || verify(stores, before).is_err() {
         return Err(format!("{why}; and there is no other epoch to go on from"));
@@ -172,7 +172,7 @@ pub(super) fn undamaged(stores: &[Store], known: KnownRestart) -> Result<ResumeP
 }
 
 /// Checks what all stores have of an epoch. Of the beginning they have nothing.
-fn verify(stores: &[Store], epoch: Epoch) -> Result<(), String> {
+pub(super) fn verify(stores: &[Store], epoch: Epoch) -> Result<(), String> {
     let stores = stores.iter().filter(|_| epoch > Epoch(0));
     for store in stores {
         store.verify(epoch).map_err(|error| format!("the store of rank {}: {error}", store.rank()))?;

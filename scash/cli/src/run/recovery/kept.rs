@@ -15,7 +15,6 @@ use crate::run::{Refusal, status};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::stat::fstat;
 use scash_comm::descriptors::out_of_the_way;
-use scash_ft::recovery::{KnownRestart, RecoveryPlan};
 use scash_ft::store::{A_RESTART, Store, vars};
 use scash_ft::{Base, Epoch, Moment};
 use scash_join::boot;
@@ -195,12 +194,16 @@ impl Kept {
     /// The job has ended, with this status. What it leaves on disk is of no use if all went well; else
     /// returns where it can be gone on with.
     pub(in crate::run) fn over(&self, status: u8, base: Base) -> Option<String> {
-        let directory = &self.taken.as_ref()?.directory;
-        let name = directory.path().display();
+        let taken = self.taken.as_ref()?;
+        let (directory, name) = (&taken.directory, taken.directory.path().display());
         if status == 0 {
             return directory.remove().err().map(|error| format!("removing the files in {name}: {error}"));
         }
-        let epoch = self.epoch(base);
+        let epoch = if taken.is_damaged {
+            epoch::resume(&self.stores).map_or(Epoch(0), |point| point.plan.base.epoch)
+        } else {
+            self.epoch(base)
+        };
         (epoch > Epoch(0)).then(|| format!("`scash resume {name}` goes on from epoch {epoch}"))
     }
 
@@ -342,20 +345,19 @@ impl Kept {
         self.printing.clone().map(of).collect()
     }
 
-    /// The newest epoch that ranks have which were started from `before` the last time: none of them runs any
-    /// more. On a disk, one that has the bytes that were written.
-    pub(in crate::run) fn find(&self, before: Base) -> Result<ResumePoint, String> {
-        if self.taken.is_some() {
-            return epoch::undamaged(&self.stores, KnownRestart::Started(before));
+    /// Makes all as it was at the newest epoch that ranks have, from which they will be started again, and
+    /// which were started from `before` the last time; none may run. Returns how much they had printed then.
+    ///
+    /// # Errors
+    /// A disk has other bytes of that epoch than were written, say. What ranks have printed up to it may have
+    /// been shown, so that nobody goes on from an earlier one but whoever begins anew.
+    pub(in crate::run) fn go_back(&mut self, before: Base) -> Result<Vec<Lengths>, String> {
+        let states = self.states();
+        let plan = epoch::find(before, &states).map_err(|why| why.to_string())?;
+        if let Some(taken) = &mut self.taken {
+            epoch::verify(&self.stores, plan.base.epoch).inspect_err(|_| taken.is_damaged = true)?;
         }
-        let plan = epoch::find(before, &self.states()).map_err(|why| why.to_string())?;
-        Ok(ResumePoint { plan, instead: None })
-    }
-
-    /// Makes all as a plan says, by which ranks will be started again; none may run. Returns how much they
-    /// had printed then.
-    pub(in crate::run) fn go_back(&mut self, plan: &RecoveryPlan) -> Result<Vec<Lengths>, String> {
-        let rounds = epoch::rounds(plan, &self.states())?;
+        let rounds = epoch::rounds(&plan, &states)?;
         let all: Vec<Rewound> = rounds.into_iter().flatten().map(|(_, rewound)| rewound).collect();
         self.rewind(&all)
     }
@@ -420,8 +422,7 @@ fn no_store() -> io::Error {
 /// Makes all as it was at the newest epoch that all ranks have and no disk has damaged, and says which it is.
 /// None may run.
 pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
-    let ResumePoint { plan, instead } =
-        epoch::undamaged(stores, KnownRestart::Nothing).map_err(io::Error::other)?;
+    let ResumePoint { plan, instead } = epoch::resume(stores).map_err(io::Error::other)?;
     let base = plan.base;
     let lengths: Option<Vec<Lengths>> = stores.iter().map(|store| lengths_at(store, base.epoch)).collect();
     let lengths = lengths.ok_or_else(|| io::Error::other("their marks are gone"))?;

@@ -30,6 +30,8 @@ pub(super) struct LockedFiles {
     _claims: Vec<Flock<File>>,
     /// Whether all ranks of the job that was found there have ended well.
     pub(super) has_ended: bool,
+    /// Whether they have other bytes than were written.
+    pub(super) is_damaged: bool,
 }
 
 impl LockedFiles {
@@ -38,7 +40,8 @@ impl LockedFiles {
         let claims = stores.iter().map(|store| patiently(|| directory.claim(store)));
         let claims = claims.collect::<io::Result<_>>()?;
         let ranks = stores.first().map_or(0, Store::size);
-        Ok(LockedFiles { has_ended: directory.have_all_ended(ranks), directory, _claims: claims })
+        let has_ended = directory.have_all_ended(ranks);
+        Ok(LockedFiles { has_ended, is_damaged: false, directory, _claims: claims })
     }
 }
 
