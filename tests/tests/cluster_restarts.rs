@@ -146,6 +146,18 @@ fn a_mark_of_an_epoch_that_is_written_anew_is_not_believed() {
     }
 }
 
+/// Not in each barrier has a rank to wait in its second meeting. In this one it has: the other one is late.
+#[test]
+fn a_rank_that_waits_in_the_second_meeting_dies() {
+    let deaths = ["delay rank 0 by 300ms at checkpoint 1 after mark", "kill rank 1 at barrier 1 after meet"];
+    for kind in all_kinds() {
+        for (program, arguments) in [("laplace", &LAPLACE[..]), ("lu", &LU[..])] {
+            let ended = computes(&replicas(kind.job(2), 3, &deaths), 2, program, arguments);
+            assert_eq!(came_back(&ended), 1, "{program} {kind:?} {ended}");
+        }
+    }
+}
+
 /// One rank sees the clock first. Others learn of the checkpoint in the barrier.
 #[test]
 fn ranks_come_back_from_checkpoints_that_the_clock_has_asked_for() {
