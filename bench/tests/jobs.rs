@@ -5,6 +5,7 @@
 mod command;
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use command::{LIMIT, run, scash, text};
 use scash::fault::{EngineKind, choose};
@@ -341,9 +342,15 @@ fn images_are_measured_beside_criu_and_no_process_that_it_dumps_or_restores_is_l
     assert!(done.status.success() && text.contains("CRIU 0.7 in turns with ours"), "{text}");
     for left in ["dumped", "restored"] {
         let number = std::fs::read_to_string(directory.path().join(left)).unwrap();
-        let process = std::path::Path::new("/proc").join(number.trim());
-        let state = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z "), "{left}: {state}");
+        let stat = std::path::Path::new("/proc").join(number.trim()).join("stat");
+        let state = || std::fs::read_to_string(&stat).unwrap_or_default();
+        let is_over = |state: String| state.is_empty() || state.contains(") Z ");
+        // Nobody can wait for one that was restored: it is killed, and comes to its end some time later.
+        let soon = Instant::now() + Duration::from_secs(60);
+        while !is_over(state()) {
+            assert!(Instant::now() < soon, "{left}: {}", state());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
     for (fails_at, words) in
         [("check", "check: exit status: 1: no such kernel"), ("restore", "restore: exit status: 1")]
