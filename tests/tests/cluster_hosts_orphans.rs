@@ -34,7 +34,9 @@ fn until() -> &'static Path {
 /// Goes on with a job from a machine that is none of its hosts, until it is whole.
 fn goes_on(hosts: &Hosts, orphan: Orphan, first: &str) -> Ended {
     let command = orphan.resume(None, &["--host", first]);
-    orphan.ends_after(hosts, command, |front| wait_for_status(front, WHOLE))
+    let ended = orphan.ends_after(hosts, command, |front| wait_for_status(front, WHOLE));
+    assert!(!ended.err.contains("from the beginning"), "{ended}");
+    ended
 }
 
 #[test]
@@ -309,6 +311,19 @@ fn a_launcher_that_reaches_too_few_hosts_leaves_the_job_to_one_that_reaches_more
         "{said}"
     );
     goes_on(&hosts, orphan, "10.77.0.1,10.77.0.2,10.77.0.3").is_right();
+}
+
+/// It has no store of any rank, and so nothing that would tell of a checkpoint; but it was told of them.
+#[test]
+fn a_launcher_that_reaches_a_spare_host_alone_does_not_begin_anew() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job("10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare"));
+    let orphan = orphan(&hosts, &job);
+    let said = run_to_an_error(orphan.resume(None, &["--host", "10.77.0.3"]));
+    assert!(said.contains("is lost: no store that is left has its checkpoint of epoch "), "{said}");
+    let ended = goes_on(&hosts, orphan, "10.77.0.1,10.77.0.2,10.77.0.3");
+    ended.is_right();
+    ended.said(&["all 4 ranks go on from barrier "]);
 }
 
 /// Rank 1 has its store on host 2, and a copy on host 3 alone, which is dead.

@@ -37,11 +37,18 @@ impl Losses<'_> {
         let mut places = self.spread.map(Spread::places).unwrap_or_default();
         // Where ranks go is told before why.
         let mut before = places.clone();
-        let mut untrue = Vec::new();
+        let (mut untrue, mut newest) = (Vec::new(), 0);
         for news in news {
             untrue.extend(self.is_untrue(news, &mut places, &before));
-            if matches!(news, News::GoOn { .. } | News::Moves(..)) {
+            if let News::GoOn { epoch, .. } | News::Moves(_, epoch) = *news {
                 before.clone_from(&places);
+                // Whoever launches.
+                if epoch < newest {
+                    let what =
+                        format!("ranks go on from epoch {epoch}, and have gone on from {newest} before");
+                    untrue.push(Finding { wrong: Wrong::Failure, what });
+                }
+                newest = newest.max(epoch);
             }
         }
         untrue
@@ -218,6 +225,9 @@ mod tests {
         assert_eq!(untrue(&[2], &[lost]), 0);
         let elsewhere = News::Comes { rank: 2, host: 3, lost: Some((7, 1)) };
         let launcher = go_on(Whom::Launcher, 1);
+        let from = |epoch| News::GoOn { lost: Whom::Host(2), epoch, restarts: 1 };
+        assert_eq!(untrue(&[2], &[from(3), from(3), from(7)]), 0);
+        assert_eq!(untrue(&[2], &[from(3), from(0), from(2)]), 2, "what was committed is not lost");
         for wrong in [
             host(1),
             launcher,

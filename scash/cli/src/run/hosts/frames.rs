@@ -134,6 +134,8 @@ pub(super) struct Keeping {
     pub(super) finished: Option<u8>,
     /// Whether ranks were ended since then, to be started again.
     pub(super) is_recalled: bool,
+    /// The newest epoch of which a launcher or rank 0 has said that all ranks have it.
+    pub(super) committed: Epoch,
     /// Where all ranks ran then.
     pub(super) layout: Layout,
     /// Ranks that others had adopted, and the host of each.

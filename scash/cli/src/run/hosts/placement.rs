@@ -81,6 +81,10 @@ pub(super) struct KnownStores<'a> {
     pub(super) returned: &'a BTreeSet<u32>,
     /// Of restarts.
     pub(super) known: KnownRestart,
+    /// Whether ranks may have been started from that, by another launcher, though it is not known.
+    pub(super) may_have_run: bool,
+    /// An epoch that all ranks are known to have had.
+    pub(super) committed: Epoch,
 }
 
 /// How ranks go on that ran as `layout` says. Those that are `wanted` elsewhere go there, wherever their
@@ -94,7 +98,7 @@ pub(super) fn course(
     rule: &CopyRule,
     wanted: &Relocations,
 ) -> Result<Continuation, Unrecoverable> {
-    let KnownStores { states, lost, returned, known } = found;
+    let KnownStores { states, lost, returned, known, may_have_run, committed } = found;
     let is_there = |host: &u32| !lost.contains(host) && !returned.contains(host);
     let regular = |rank: u32| {
         let host = layout.host_of(rank);
@@ -118,7 +122,7 @@ pub(super) fn course(
         RankStores { survivors: hosts_of(rank).into_iter().filter_map(of).collect(), holders: Vec::new() }
     };
     let mut all: Vec<RankStores> = (0..layout.size()).map(survivors).collect();
-    if let Some(base) = beginning(&all, known) {
+    if let Some(base) = beginning(&all, known, may_have_run) {
         let hosts = layout.hosts();
         for (rank, stores) in (0..).zip(&mut all).filter(|(_, stores)| stores.survivors.is_empty()) {
             let home = layout.host_of(rank);
@@ -133,6 +137,12 @@ pub(super) fn course(
         (0..).zip(&all).map(with).collect()
     };
     let epoch = plan(&all, known)?.base.epoch;
+    if epoch < committed {
+        // Whoever has more is out of reach.
+        let with_more = hosts_with(&all, known, committed)?;
+        let rank = (0..).zip(&with_more).find(|(_, hosts)| hosts.is_empty()).map_or(0, |(rank, _)| rank);
+        return Err(Unrecoverable::Lost { rank, epoch: committed });
+    }
     let with_epoch = hosts_with(&all, known, epoch)?;
     let with_epoch = |rank: u32| with_epoch[rank as usize].as_slice();
     if let Some(rank) = (0..layout.size()).find(|rank| with_epoch(*rank).is_empty()) {
@@ -162,13 +172,14 @@ pub(super) fn course(
 /// What ranks were started from, if that is the beginning and stores that are left know of no later epoch:
 /// then nobody has run on from the beginning, of which nothing is stored, and a rank whose stores are all
 /// lost begins anew like the others.
-fn beginning(all: &[RankStores], known: KnownRestart) -> Option<Base> {
+fn beginning(all: &[RankStores], known: KnownRestart, may_have_run: bool) -> Option<Base> {
     let base = known.base().filter(|base| base.epoch == Epoch(0))?;
     let stores = || all.iter().flat_map(|rank| &rank.survivors);
     let has_marked =
         |store: &Survivor| store.marks.iter().flatten().any(|mark| mark.incarnation == base.incarnation);
     // Ranks that were not started have not run on, whoever is left to say so.
-    let is_told = known == KnownRestart::Begun(base) || stores().any(|store| store.base == base);
+    let is_not_started = known == KnownRestart::Begun(base) && !may_have_run;
+    let is_told = is_not_started || stores().any(|store| store.base == base);
     (is_told && !stores().any(has_marked)).then_some(base)
 }
 
@@ -255,6 +266,8 @@ mod tests {
             lost: &lost,
             returned: &BTreeSet::new(),
             known: KnownRestart::Started(started),
+            may_have_run: false,
+            committed: Epoch(0),
         };
         course(found, layout, &CopyRule::of(copies), wanted)
     }
@@ -337,14 +350,15 @@ mod tests {
         let layout = Layout::new(&[1, 1, 1]).unwrap();
         let lost = BTreeSet::from([0, 1]);
         let (none, back) = (Relocations::new(), BTreeSet::new());
-        let course = |known, all: &States| {
-            course(
-                KnownStores { states: all, lost: &lost, returned: &back, known },
-                &layout,
-                &CopyRule::of(1),
-                &none,
-            )
+        let found = |known, all| KnownStores {
+            states: all,
+            lost: &lost,
+            returned: &back,
+            known,
+            may_have_run: false,
+            committed: Epoch(0),
         };
+        let course = |known, all| course(found(known, all), &layout, &CopyRule::of(1), &none);
         // Host 2 was not to hold a copy of rank 0: what it has of it is of former times, or nothing.
         let nowhere = states(&layout, 1, base(4, 0), &[]);
         for known in [KnownRestart::Started(base(4, 0)), KnownRestart::Begun(base(4, 0))] {
@@ -357,6 +371,27 @@ mod tests {
         // Or nobody is left who had a store.
         let on_one = layout.moved(|_| 0).unwrap();
         assert!(of(base(4, 0), &on_one, 1, &nowhere, &[0]).is_err());
+    }
+
+    /// A spare host has no store; one that came back may have empty ones.
+    #[test]
+    fn a_launcher_that_reaches_no_store_of_another_ones_job_does_not_begin_anew() {
+        let layout = Layout::new(&[1, 1, 1]).unwrap().moved(|rank| rank % 2).unwrap();
+        let (nothing, empty) = (States::new(), states(&layout, 1, base(0, 0), &[]));
+        let (none, back) = (Relocations::new(), BTreeSet::new());
+        let reaches = |lost: &[u32], states: &States, may_have_run: bool, committed: u64| {
+            let lost = lost.iter().copied().collect();
+            let (known, committed) = (KnownRestart::Begun(base(0, 0)), Epoch(committed));
+            let found = KnownStores { states, lost: &lost, returned: &back, known, may_have_run, committed };
+            course(found, &layout, &CopyRule::of(1), &none).map(|course| course.plan.base)
+        };
+        let lost = |epoch| Err(Unrecoverable::Lost { rank: 0, epoch: Epoch(epoch) });
+        assert_eq!(reaches(&[0, 1], &nothing, true, 0), lost(0));
+        assert_eq!(reaches(&[0, 1], &nothing, false, 0), Ok(base(1, 0)), "it has not started them");
+        assert_eq!(reaches(&[0], &empty, true, 0), Ok(base(1, 0)), "who would have marks has none");
+        assert_eq!(reaches(&[0], &empty, true, 40), lost(40));
+        let whole = states(&layout, 1, base(0, 0), &[40]);
+        assert_eq!(reaches(&[0], &whole, true, 40), Ok(base(1, 40)));
     }
 
     #[test]

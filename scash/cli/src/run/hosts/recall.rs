@@ -25,8 +25,8 @@ use super::frames::Up;
 use super::placement::{self, Continuation, CopyRule, KnownStores, Relocations, States};
 use super::transfer::{Order, Transfers};
 use crate::run::recovery::{Rewound, RewoundPlace, StoreState, rounds};
-use scash_ft::Base;
 use scash_ft::recovery::{KnownRestart, RecoveryAction, Unrecoverable};
+use scash_ft::{Base, Epoch};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -71,6 +71,10 @@ pub(super) struct Recall {
     returned: BTreeSet<u32>,
     /// Whether another launcher, which is lost, may have begun restarts that this one does not know of.
     is_another: bool,
+    /// What ranks were started from under that one, if this one has asked what became of them.
+    found: Option<Base>,
+    /// The newest epoch of which an agent knows that all ranks had it then.
+    committed: Epoch,
 }
 
 impl Recall {
@@ -83,12 +87,14 @@ impl Recall {
             lost: BTreeSet::new(),
             returned: BTreeSet::new(),
             is_another: false,
+            found: None,
+            committed: Epoch(0),
         }
     }
 
-    /// Ranks were started by another launcher, which is lost.
-    pub(super) fn take_over(&mut self) {
-        self.is_another = true;
+    /// Ranks were started by another launcher, which is lost, and are known to have had this epoch.
+    pub(super) fn take_over(&mut self, committed: Epoch) {
+        (self.is_another, self.committed) = (true, committed);
     }
 
     /// All ranks are to end: agents are told to recall them. If they run, they were started from `base`.
@@ -99,7 +105,10 @@ impl Recall {
                 let copying = (0..self.hosts).filter(|host| transfers.concern(*host)).collect();
                 (known, silent, copying)
             }
-            _ if self.is_another => (KnownRestart::Begun(base), BTreeSet::new(), BTreeSet::new()),
+            _ if self.is_another => {
+                self.found = Some(base);
+                (KnownRestart::Begun(base), BTreeSet::new(), BTreeSet::new())
+            }
             _ => (KnownRestart::Started(base), BTreeSet::new(), BTreeSet::new()),
         };
         self.state = State::Ending { known, states: States::new(), silent, writing, copying };
@@ -226,7 +235,7 @@ impl Recall {
     pub(super) fn can_do_without(&self, hosts: &BTreeSet<u32>, layout: &Layout, rule: &CopyRule) -> bool {
         let State::Ending { known, states, .. } = &self.state else { return false };
         let lost: BTreeSet<u32> = self.lost.union(hosts).copied().collect();
-        let found = KnownStores { states, lost: &lost, returned: &self.returned, known: *known };
+        let found = self.found(states, &lost, *known);
         let any_left = (0..self.hosts).any(|host| !lost.contains(&host));
         any_left && placement::course(found, layout, rule, &Relocations::new()).is_ok()
     }
@@ -243,8 +252,18 @@ impl Recall {
             State::Ending { known, states, .. } => (states, *known),
             _ => (&none, KnownRestart::Nothing),
         };
-        let found = KnownStores { states, lost: &self.lost, returned: &self.returned, known };
-        placement::course(found, layout, rule, wanted)
+        placement::course(self.found(states, &self.lost, known), layout, rule, wanted)
+    }
+
+    fn found<'a>(
+        &'a self,
+        states: &'a States,
+        lost: &'a BTreeSet<u32>,
+        known: KnownRestart,
+    ) -> KnownStores<'a> {
+        // What this launcher has begun was not started yet.
+        let may_have_run = self.found.is_some() && known.base() == self.found;
+        KnownStores { states, lost, returned: &self.returned, known, may_have_run, committed: self.committed }
     }
 
     /// All ranks go on so, which ran as `before` says. In the last round ranks get their places; the rounds
@@ -305,7 +324,7 @@ impl Recall {
     /// Ranks are started again, or never will be.
     pub(super) fn over(&mut self) {
         self.returned.clear();
-        self.is_another = false;
+        (self.is_another, self.found) = (false, None);
         self.state = State::Running;
     }
 }

@@ -51,12 +51,12 @@ impl Frame {
     }
 
     /// Base, the exit status behind a byte that says whether there is one, another such byte for whether
-    /// ranks were recalled, where ranks ran, which were adopted, how many have printed, and each with its
-    /// number and lengths.
+    /// ranks were recalled, the epoch that all ranks had, where ranks ran, which were adopted, how many have
+    /// printed, and each with its number and lengths.
     pub(super) fn keeping(self, keeping: &Keeping) -> Frame {
-        let Keeping { base, finished, is_recalled, layout, adopted, printed } = keeping;
+        let Keeping { base, finished, is_recalled, committed, layout, adopted, printed } = keeping;
         let frame = self.base(*base).byte(u8::from(finished.is_some())).byte(finished.unwrap_or(0));
-        let frame = frame.byte(u8::from(*is_recalled));
+        let frame = frame.byte(u8::from(*is_recalled)).long(committed.0);
         let frame = frame.layout(layout).adopted(adopted).length(printed.len());
         let rank =
             |frame: Frame, (rank, [out, err]): &(u32, Lengths)| frame.number(*rank).long(*out).long(*err);
@@ -134,7 +134,7 @@ impl Fields<'_> {
     pub(super) fn keeping(&mut self) -> Result<Keeping, String> {
         let (base, has_finished, status) = (self.base()?, self.flag()?, self.byte()?);
         let (finished, is_recalled) = (has_finished.then_some(status), self.flag()?);
-        let layout = self.layout()?;
+        let (committed, layout) = (Epoch(self.long()?), self.layout()?);
         let adopted = self.adopted(&layout)?;
         let size = layout.size();
         let length = self.number()?;
@@ -144,7 +144,7 @@ impl Fields<'_> {
         }
         match printed.iter().find(|(rank, _)| *rank >= size) {
             Some((rank, _)) => Err(format!("rank {rank} of {size}")),
-            None => Ok(Keeping { base, finished, is_recalled, layout, adopted, printed }),
+            None => Ok(Keeping { base, finished, is_recalled, committed, layout, adopted, printed }),
         }
     }
 }

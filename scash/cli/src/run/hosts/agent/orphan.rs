@@ -183,6 +183,7 @@ impl Agent {
             return Ok(());
         };
         let (base, finished, is_recalled) = (survival.base, survival.finished, survival.is_recalled);
+        let committed = survival.committed;
         let (layout, adopted) = (work.layout.clone(), survival.adopted.clone());
         let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
         let Some(orphan) = self.orphan.as_mut().filter(|orphan| orphan.must_tell) else { return Ok(()) };
@@ -191,7 +192,8 @@ impl Agent {
             self.send(&Up::Listens(address))?;
         }
         let printed = self.uplink.printed();
-        self.send(&Up::Keeps(Box::new(Keeping { base, finished, is_recalled, layout, adopted, printed })))
+        let kept = Keeping { base, finished, is_recalled, committed, layout, adopted, printed };
+        self.send(&Up::Keeps(Box::new(kept)))
     }
 
     /// The other launcher has all that it needs, and is this agent's from now on.

@@ -30,6 +30,8 @@ pub(super) struct Survival {
     pub(super) adopted: Vec<(u32, u32)>,
     /// The newest epoch of which rank 0 has told.
     pub(super) told: Epoch,
+    /// The newest of which it or a launcher has said that all ranks have it.
+    pub(super) committed: Epoch,
     pub(super) phase: Phase,
     /// Whether the launcher has said that all ranks have ended for good.
     pub(super) is_finished: bool,
@@ -52,11 +54,22 @@ impl Survival {
         recovery::fix_addresses()?;
         recovery::withhold_descriptors();
         let kept = Kept::of_host(layout.size(), env, is_one)?;
-        let (base, told) = (Base::default(), Epoch(0));
+        let (base, told, committed) = (Base::default(), Epoch(0), Epoch(0));
         let (adopted, phase) = (Vec::new(), Phase::Together);
         let (is_finished, is_done, is_recalled, finished) = (false, false, false, None);
-        let mut survival =
-            Survival { kept, rule, base, adopted, told, phase, is_finished, is_done, is_recalled, finished };
+        let mut survival = Survival {
+            kept,
+            rule,
+            base,
+            adopted,
+            told,
+            committed,
+            phase,
+            is_finished,
+            is_done,
+            is_recalled,
+            finished,
+        };
         survival.place(layout, host);
         Ok(survival)
     }

@@ -92,6 +92,7 @@ impl Agent {
             (Down::Rewind(all), Phase::Ended) => return self.rewind(&all),
             (Down::Again(again), Phase::Ended) => return self.start_again(again),
             (Down::Commit(epoch), _) => {
+                survival.committed = survival.committed.max(epoch);
                 if epoch > survival.base.epoch && survival.phase == Phase::Together {
                     survival.kept.forget_former().map_err(|error| trouble(&error))?;
                 }
@@ -111,9 +112,10 @@ impl Agent {
 
     /// Rank 0 has told of something: that all ranks go on again, or that they have an epoch.
     pub(super) fn take_news(&mut self) -> Result<(), Refusal> {
-        let Some(Survival { kept, told, .. }) = self.survival() else { return Ok(()) };
+        let Some(Survival { kept, told, committed, .. }) = self.survival() else { return Ok(()) };
         let news = kept.told();
         *told = Epoch(told.0.saturating_add(news.epochs));
+        *committed = (*told).max(*committed);
         let committed = Up::Committed(*told);
         if news.resumed {
             self.send(&Up::Resumed)?;

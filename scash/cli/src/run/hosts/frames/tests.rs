@@ -74,6 +74,7 @@ fn ups() -> Vec<Up> {
             base: base(9),
             finished: Some(3),
             is_recalled: true,
+            committed: Epoch(6_000_000_000),
             layout: Layout::new(&[2, 2]).unwrap(),
             adopted: vec![(2, 0)],
             printed: vec![(2, [7_000_000_000, 1]), (3, [0, 5])],

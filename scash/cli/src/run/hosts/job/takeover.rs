@@ -14,7 +14,7 @@ use crate::run::output::Lengths;
 use crate::run::plan::Plan;
 use crate::run::recovery::{Loss, Recovery};
 use crate::run::{Refusal, status};
-use scash_ft::Base;
+use scash_ft::{Base, Epoch};
 use scash_join::boot::{Exit, LauncherRelay, Layout};
 use std::time::{Duration, Instant};
 
@@ -167,7 +167,7 @@ impl Job<'_> {
         let Some(Survival { recovery, recall, moves, come, found, .. }) = &mut self.survival else { return };
         moves.were_adopted(&adopted);
         (*recovery, *found) = (Recovery::new(ranks, limit, base), base);
-        recall.take_over();
+        recall.take_over(committed(&self.keepings));
         for (host, keeping) in (0..).zip(&self.keepings) {
             if let Some(keeping) = keeping {
                 keeping.tell_what_was_printed(host, &self.layout, come);
@@ -236,6 +236,11 @@ fn newest(keepings: &[Option<Keeping>]) -> Option<&Keeping> {
     newest.map(|(_, keeping)| keeping)
 }
 
+/// The newest epoch of which somebody knows that all ranks had it: they do not go back behind it.
+fn committed(keepings: &[Option<Keeping>]) -> Epoch {
+    keepings.iter().flatten().map(|keeping| keeping.committed).max().unwrap_or(Epoch(0))
+}
+
 /// If the former launcher had said that all ranks have ended for good, which were started from `base`: the
 /// exit status of the job. It may have wanted them to go on after that.
 fn end_that_was_known(keepings: &[Option<Keeping>], base: Base) -> Option<u8> {
@@ -249,7 +254,7 @@ fn end_that_was_known(keepings: &[Option<Keeping>], base: Base) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scash_ft::{Epoch, Incarnation};
+    use scash_ft::Incarnation;
 
     fn base(incarnation: u64) -> Base {
         Base { incarnation: Incarnation(incarnation), epoch: Epoch(incarnation) }
@@ -258,7 +263,8 @@ mod tests {
     fn keeping(incarnation: u64, finished: Option<u8>, is_recalled: bool) -> Option<Keeping> {
         let layout = Layout::new(&[1, 1]).unwrap();
         let (adopted, printed) = (Vec::new(), Vec::new());
-        Some(Keeping { base: base(incarnation), finished, is_recalled, layout, adopted, printed })
+        let committed = Epoch(0);
+        Some(Keeping { base: base(incarnation), finished, is_recalled, committed, layout, adopted, printed })
     }
 
     #[test]
