@@ -130,7 +130,14 @@ pub(super) fn course(
             stores.survivors.extend(left.map(|host| Survivor { host, marks: [None; 2], base }));
         }
     }
-    let all = whole(all, known, &regular)?;
+    // Whoever has more is out of reach.
+    let behind = |why| match why {
+        Unrecoverable::Lost { rank, epoch } if epoch < committed => {
+            Unrecoverable::Lost { rank, epoch: committed }
+        }
+        why => why,
+    };
+    let all = whole(all, known, &regular, committed).map_err(behind)?;
     let stores = |holders: &dyn Fn(u32) -> Vec<u32>| -> Vec<RankStores> {
         let with =
             |(rank, stores): (u32, &RankStores)| RankStores { holders: holders(rank), ..stores.clone() };
@@ -138,7 +145,6 @@ pub(super) fn course(
     };
     let epoch = plan(&all, known)?.base.epoch;
     if epoch < committed {
-        // Whoever has more is out of reach.
         let with_more = hosts_with(&all, known, committed)?;
         let rank = (0..).zip(&with_more).find(|(_, hosts)| hosts.is_empty()).map_or(0, |(rank, _)| rank);
         return Err(Unrecoverable::Lost { rank, epoch: committed });
@@ -185,11 +191,13 @@ fn beginning(all: &[RankStores], known: KnownRestart, may_have_run: bool) -> Opt
 
 /// Without the marks of an epoch that some copy lacks, if ranks can do without: nobody has run on in it, and
 /// no copy is made until ranks have gone on. If they went on from there, the loss of one more host could be
-/// one too many. `regular` says where a rank's copies are made.
+/// one too many. `regular` says where a rank's copies are made. An epoch that all ranks are known to have had
+/// is not done without: then the copy is one of a host that has come back with nothing.
 fn whole(
     all: Vec<RankStores>,
     known: KnownRestart,
     regular: &dyn Fn(u32) -> Vec<u32>,
+    committed: Epoch,
 ) -> Result<Vec<RankStores>, Unrecoverable> {
     let epoch = plan(&all, known)?.base.epoch;
     let with_epoch = hosts_with(&all, known, epoch)?;
@@ -199,7 +207,7 @@ fn whole(
         let mut current = rank.survivors.iter().filter(|store| Some(store.base) == known.base());
         current.any(|store| regular.contains(&store.host) && !hosts.contains(&store.host))
     };
-    if !(0..).zip(all.iter().zip(&with_epoch)).any(lacks) {
+    if epoch <= committed || !(0..).zip(all.iter().zip(&with_epoch)).any(lacks) {
         return Ok(all);
     }
     let mut without = all.clone();
@@ -387,11 +395,18 @@ mod tests {
         };
         let lost = |epoch| Err(Unrecoverable::Lost { rank: 0, epoch: Epoch(epoch) });
         assert_eq!(reaches(&[0, 1], &nothing, true, 0), lost(0));
+        assert_eq!(reaches(&[0, 1], &nothing, true, 40), lost(40));
         assert_eq!(reaches(&[0, 1], &nothing, false, 0), Ok(base(1, 0)), "it has not started them");
         assert_eq!(reaches(&[0], &empty, true, 0), Ok(base(1, 0)), "who would have marks has none");
         assert_eq!(reaches(&[0], &empty, true, 40), lost(40));
         let whole = states(&layout, 1, base(0, 0), &[40]);
         assert_eq!(reaches(&[0], &whole, true, 40), Ok(base(1, 40)));
+        // Host 1 has come back with nothing while the other launcher was lost.
+        let mut came_back = whole.clone();
+        for rank in 0..3 {
+            came_back.insert((1, rank), store(rank, base(0, 0), &[]));
+        }
+        assert_eq!(reaches(&[], &came_back, true, 40), Ok(base(1, 40)));
     }
 
     #[test]

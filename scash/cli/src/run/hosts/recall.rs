@@ -255,6 +255,11 @@ impl Recall {
         placement::course(self.found(states, &self.lost, known), layout, rule, wanted)
     }
 
+    /// Whether a launcher that is lost, or an agent, knew that all ranks had this epoch.
+    pub(super) fn is_committed(&self, epoch: Epoch) -> bool {
+        epoch > Epoch(0) && epoch <= self.committed
+    }
+
     fn found<'a>(
         &'a self,
         states: &'a States,

@@ -92,7 +92,10 @@ impl Agent {
             (Down::Rewind(all), Phase::Ended) => return self.rewind(&all),
             (Down::Again(again), Phase::Ended) => return self.start_again(again),
             (Down::Commit(epoch), _) => {
-                survival.committed = survival.committed.max(epoch);
+                // When ranks have ended, it is what a plan says, which may come to nothing.
+                if survival.phase == Phase::Together {
+                    survival.committed = survival.committed.max(epoch);
+                }
                 if epoch > survival.base.epoch && survival.phase == Phase::Together {
                     survival.kept.forget_former().map_err(|error| trouble(&error))?;
                 }
@@ -248,6 +251,7 @@ impl Agent {
         let Again { base, ago, secret, layout, adopted } = again;
         if let Some(RunningRanks { survival: Some(survival), host, .. }) = &mut self.work {
             (survival.base, survival.told, survival.phase) = (base, base.epoch, Phase::Together);
+            survival.committed = survival.committed.max(base.epoch);
             survival.is_recalled = false;
             survival.adopted = adopted;
             survival.place(&layout, *host);

@@ -6,6 +6,7 @@
 use super::Job;
 use crate::run::hosts::link::{self, AgentLink, AgentStage};
 use nix::unistd::getpid;
+use scash_ft::recovery::Unrecoverable;
 use scash_join::boot::JobFailure;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -43,9 +44,14 @@ impl Job<'_> {
         ))
     }
 
-    /// Whether hosts that are out of reach may have what a rank needs, for another launcher.
-    pub(super) fn may_be_left_to_another(&self) -> bool {
-        self.succession.is_some() && !self.unreached.is_empty()
+    /// Whether another launcher may find what a rank needs: on hosts that are out of reach, or because all
+    /// ranks are known to have had it.
+    pub(super) fn may_be_left_to_another(&self, why: Unrecoverable) -> bool {
+        let is_known = match (why, &self.survival) {
+            (Unrecoverable::Lost { epoch, .. }, Some(survival)) => survival.recall.is_committed(epoch),
+            _ => false,
+        };
+        self.succession.is_some() && (is_known || !self.unreached.is_empty())
     }
 
     /// No store within reach has what a rank needs.

@@ -17,6 +17,7 @@ use crate::run::plan::Plan;
 use crate::run::recovery::{self, LauncherAction, Loss, Recovery, StoreState};
 use crate::run::{Refusal, status};
 use scash_comm::Secret;
+use scash_ft::recovery::Unrecoverable;
 use scash_ft::{Base, Epoch};
 use scash_join::boot::{Exit, JobFailure, LauncherRelay, Report};
 use std::collections::BTreeSet;
@@ -230,7 +231,7 @@ impl Job<'_> {
         let Survival { recovery, recall, rule, moves, course: found, waits_for_reader, .. } = survival;
         let course = match recall.course(&self.layout, rule, moves.plan(self.printers.are_idle())) {
             Ok(course) => course,
-            Err(why) => return self.nothing_found(&why.to_string()),
+            Err(why) => return self.nothing_found(why),
         };
         let epoch = course.plan.base.epoch;
         let barrier = recovery::barrier(&course.states, epoch);
@@ -255,16 +256,16 @@ impl Job<'_> {
     }
 
     /// No store within reach has what a rank needs.
-    fn nothing_found(&mut self, why: &str) {
+    fn nothing_found(&mut self, why: Unrecoverable) {
         // What has come is printed first: another launcher would have it sent and print it, too.
-        let is_left = self.may_be_left_to_another();
+        let is_left = self.may_be_left_to_another(why);
         let waits = is_left && !self.printers.are_idle();
         let Some(Survival { recovery, recall, waits_for_reader, .. }) = &mut self.survival else { return };
         *waits_for_reader = waits;
         if waits {
             return;
         }
-        let failure = recovery.nothing_found(why);
+        let failure = recovery.nothing_found(&why.to_string());
         recall.over();
         if is_left { self.leave_for_want_of_stores(failure) } else { self.give_up(&failure) }
     }

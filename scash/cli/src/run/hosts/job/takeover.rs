@@ -167,7 +167,7 @@ impl Job<'_> {
         let Some(Survival { recovery, recall, moves, come, found, .. }) = &mut self.survival else { return };
         moves.were_adopted(&adopted);
         (*recovery, *found) = (Recovery::new(ranks, limit, base), base);
-        recall.take_over(committed(&self.keepings));
+        recall.take_over(committed(&self.keepings, base));
         for (host, keeping) in (0..).zip(&self.keepings) {
             if let Some(keeping) = keeping {
                 keeping.tell_what_was_printed(host, &self.layout, come);
@@ -237,8 +237,10 @@ fn newest(keepings: &[Option<Keeping>]) -> Option<&Keeping> {
 }
 
 /// The newest epoch of which somebody knows that all ranks had it: they do not go back behind it.
-fn committed(keepings: &[Option<Keeping>]) -> Epoch {
-    keepings.iter().flatten().map(|keeping| keeping.committed).max().unwrap_or(Epoch(0))
+/// What others know is of another course of the job, if parts of a cluster have each gone on with it.
+fn committed(keepings: &[Option<Keeping>], base: Base) -> Epoch {
+    let newest = keepings.iter().flatten().filter(|keeping| keeping.base == base);
+    newest.map(|keeping| keeping.committed).max().unwrap_or(Epoch(0))
 }
 
 /// If the former launcher had said that all ranks have ended for good, which were started from `base`: the
