@@ -36,7 +36,8 @@ fn a_deadlock_is_told_with_who_waits_for_what_and_who_has_it() {
     for kind in all_kinds() {
         let job = kind.job(3).env("SCASH_STALL", "0.3");
         until(&job, "lock each other out", "a deadlock").said(&[
-            "has waited for 0.3 s",
+            // Later on a busy machine.
+            "has waited for ",
             "rank 0: thread 1 has lock 0, thread 1 waits for lock 1",
             "rank 1: thread 1 has lock 1, thread 1 waits for lock 0",
             "rank 2: in dsm_barrier",
@@ -55,7 +56,7 @@ fn a_deadlock_is_told_with_who_waits_for_what_and_who_has_it() {
 fn a_rank_that_computes_for_long_is_told_without_alarm_and_again_later() {
     for kind in all_kinds() {
         let job = kind.job(3).env("SCASH_STALL", "0.3");
-        let ended = until(&job, "compute for long", "has waited for 0.6 s");
+        let ended = until(&job, "compute for long", r"has waited for \(0.[6-9]\|[1-9]\)");
         ended.said(&[
             "ranks 0, 2: in dsm_barrier",
             "rank 1: has not come to dsm_barrier yet: it computes, or is stopped",
@@ -70,6 +71,6 @@ fn a_barrier_that_a_thread_never_reaches_is_told() {
     for kind in all_kinds() {
         let job = kind.job(2).option("--threads", "2").env("SCASH_STALL", "0.3");
         until(&job, "never come", "rank 1: 1 of its 2 threads")
-            .said(&["rank 1: 1 of its 2 threads have come to dsm_barrier_threads, one of them 0.3 s ago"]);
+            .said(&["rank 1: 1 of its 2 threads have come to dsm_barrier_threads, one of them "]);
     }
 }
