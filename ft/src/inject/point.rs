@@ -17,11 +17,11 @@ pub enum Point {
     CheckpointDue,
     /// Its threads have stopped.
     CheckpointStop,
-    /// What changed has been written to all holders.
+    /// What changed has been written to its own store. Copies on other hosts follow.
     CheckpointCopy,
-    /// It has arrived at all holders.
+    /// It has arrived there.
     CheckpointFence,
-    /// The marks have arrived at all holders.
+    /// Its own store has the mark; copies may not have it.
     CheckpointMark,
     /// The last meeting is over.
     CheckpointMeet,
