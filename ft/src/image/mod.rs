@@ -154,9 +154,9 @@ impl PreparedImage {
     }
 }
 
-/// Why a process is not saved whose libraries make threads as they are loaded.
-const EARLY_THREADS: &str = "a library has started threads before main, and would do so where it comes back, too \
-                             (OpenBLAS does not with OPENBLAS_NUM_THREADS=1)";
+/// Why a process is not saved that has threads as it begins.
+const EARLY_THREADS: &str = "a library or a constructor has started threads before main, and would do so where it \
+                             comes back, too (if it is OpenBLAS: try OPENBLAS_NUM_THREADS=1)";
 
 /// Looks at what a process has that images cannot carry, and notes the rest. Until the value is dropped, this
 /// thread takes no signals.

@@ -212,7 +212,7 @@ impl<'a> Staged<'a> {
     }
 
     /// For how many pages the time stands that the next one takes which is copied by itself; 0: it is not
-    /// timed. To time each would take a tenth of what is measured.
+    /// timed, as looking at the clock takes time, too.
     fn stands_for(&self) -> u32 {
         match self.copied {
             ..TIMED => 1,

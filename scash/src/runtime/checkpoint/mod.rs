@@ -9,7 +9,7 @@
 //! | [`ours`] | descriptors, of which a program may have closed some |
 //! | [`refill`] | frames get what they had |
 //! | [`restart`] | how long a restart took |
-//! | [`shared`] | shared pages go into the store
+//! | [`shared`] | shared pages go into the store |
 //! | [`revive`] | a runtime for the process that has come back |
 
 pub(crate) mod copies;

@@ -235,7 +235,7 @@ impl Recall {
     pub(super) fn can_do_without(&self, hosts: &BTreeSet<u32>, layout: &Layout, rule: &CopyRule) -> bool {
         let State::Ending { known, states, .. } = &self.state else { return false };
         let lost: BTreeSet<u32> = self.lost.union(hosts).copied().collect();
-        let found = self.found(states, &lost, *known);
+        let found = self.known_stores(states, &lost, *known);
         let any_left = (0..self.hosts).any(|host| !lost.contains(&host));
         any_left && placement::course(found, layout, rule, &Relocations::new()).is_ok()
     }
@@ -252,7 +252,7 @@ impl Recall {
             State::Ending { known, states, .. } => (states, *known),
             _ => (&none, KnownRestart::Nothing),
         };
-        placement::course(self.found(states, &self.lost, known), layout, rule, wanted)
+        placement::course(self.known_stores(states, &self.lost, known), layout, rule, wanted)
     }
 
     /// Whether a launcher that is lost, or an agent, knew that all ranks had this epoch.
@@ -260,7 +260,7 @@ impl Recall {
         epoch > Epoch(0) && epoch <= self.committed
     }
 
-    fn found<'a>(
+    fn known_stores<'a>(
         &'a self,
         states: &'a States,
         lost: &'a BTreeSet<u32>,
