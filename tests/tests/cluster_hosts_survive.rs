@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, HostsJob, MARK, new_mark, run, run_beside};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, MARK, hung_up, new_mark, run, run_beside};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn came_back(ended: &Ended) -> usize {
         let several = line.rsplit_once(" and ").and_then(|(_, times)| times.strip_suffix(" restarts"));
         several.map_or(1, |times| times.parse().unwrap())
     };
-    ended.err.lines().filter(|line| !line.contains("it hung up during the handshake")).map(times).sum()
+    ended.err.lines().filter(|line| !hung_up(line)).map(times).sum()
 }
 
 /// The arguments of an application that compares its result.

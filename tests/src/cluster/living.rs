@@ -12,14 +12,19 @@ pub fn replicas(job: Job, every: u32, deaths: &[&str]) -> Job {
     deaths.iter().fold(job, |job, death| job.option("--inject", death))
 }
 
-/// How often ranks were started again; there is nothing else on stderr.
+/// Whether a line says that somebody hung up while it connected, as a rank does that is killed then.
+pub fn hung_up(line: &str) -> bool {
+    line.contains("it hung up during the handshake")
+}
+
+/// How often ranks were started again. Nothing else is on stderr, but that killed ranks have hung up.
 pub fn came_back(ended: &Ended) -> usize {
     let times = |line: &str| {
         assert!(line.contains("was killed by SIGKILL; all "), "{ended}");
         let several = line.rsplit_once(" and ").and_then(|(_, times)| times.strip_suffix(" restarts"));
         several.map_or(1, |times| times.parse().unwrap())
     };
-    ended.err.lines().map(times).sum()
+    ended.err.lines().filter(|line| !hung_up(line)).map(times).sum()
 }
 
 /// The process that a command has started to launch ranks.

@@ -8,7 +8,7 @@ use super::spread::Spread;
 use super::strikes::{Done, Hit, Process, Target, strike_job};
 use super::told::{self, Injected, News, Told};
 use crate::cluster::built::built;
-use crate::cluster::{Hosts, MARK, Observed, new_mark, observe_losable};
+use crate::cluster::{Hosts, MARK, Observed, hung_up, new_mark, observe_losable};
 use crate::sim::rng::Rng;
 use std::ffi::OsStr;
 use std::fmt;
@@ -304,8 +304,7 @@ impl Run {
         let told = self.told();
         self.check_restarts(&told, spread);
         // Whoever is killed while it connects with another has hung up.
-        let is_expected =
-            |line: &&String| self.is_struck() && line.contains("it hung up during the handshake");
+        let is_expected = |line: &&String| self.is_struck() && hung_up(line);
         let others = told.iter().flat_map(|told| &told.others).filter(|line| !is_expected(line));
         for line in others.cloned().collect::<Vec<String>>() {
             self.find(Wrong::Failure, format!("nobody expects this on stderr: {line}"));
