@@ -37,10 +37,12 @@ fn wait_for(job: &HostsJob, front: i32, words: &str) {
 
 /// Runs a job through what is done to it from its first checkpoint on, and checks the result.
 fn run_through(hosts: &Hosts, job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
-    hosts.run_through(job.until_on(HERE, Path::new(env!("CARGO_BIN_EXE_until"))), |front| {
+    let ended = hosts.run_through(job.until_on(HERE, Path::new(env!("CARGO_BIN_EXE_until"))), |front| {
         wait_for(job, front, "copies of each checkpoint: 1, whole\n");
         act(front);
-    })
+    });
+    assert!(!ended.err.contains("from the beginning"), "{ended}");
+    ended
 }
 
 #[test]
@@ -176,7 +178,9 @@ fn a_launcher_that_reaches_no_host_for_a_while_leaves_the_job_to_the_next_one() 
     let mut command = Command::new(built("scash"));
     command.args(["resume", &job, "--host", "10.77.0.3"]).env(MARK, mark);
     command.env("SCASH_RSH", hosts.file("rsh"));
-    run(command).is_right();
+    let ended = run(command);
+    ended.is_right();
+    ended.went_on();
     wait_until_all_are_gone(&hosts);
 }
 

@@ -70,6 +70,7 @@ fn a_launcher_that_is_killed_leaves_the_job_to_the_next_one() {
     let command = orphan.resume(None, &["--host", "10.77.0.1,10.77.0.2"]);
     let ended = orphan.ends_after(&hosts, command, |front| wait_for_status(front, WHOLE));
     ended.is_right();
+    ended.went_on();
     ended.said(&["the launcher of job"]);
 }
 

@@ -34,6 +34,7 @@ fn ranks_of_a_lost_host_go_to_the_spare_one_and_then_to_whoever_has_copies() {
         let job = replicas(hosts.job(SPARE), 1);
         let ended =
             hosts.run_through(job.until(until()), |front| hosts.kill_in_turn(front, &[first, second]));
+        ended.went_on();
         let news = ended.err.lines().filter(|line| line.ends_with("comes back on host 10.77.0.3"));
         assert!(news.count() >= 2, "{ended}");
     }
@@ -45,6 +46,7 @@ fn a_spare_host_may_be_lost_at_any_instant_of_its_use() {
     for pause in (0..60).step_by(4) {
         let ended = lose(&hosts, &replicas(hosts.job(SPARE), 2), &[(200, 2), (pause, 3)]);
         ended.is_right();
+        ended.went_on();
     }
 }
 
@@ -53,6 +55,7 @@ fn a_spare_host_that_is_lost_before_it_is_used_is_not_missed() {
     let Some(hosts) = Hosts::new(3) else { return };
     let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(100, 3), (300, 2)]);
     ended.is_right();
+    ended.went_on();
     ended.said(&["rank 2 comes back on host 10.77.0.1", "rank 3 comes back on host 10.77.0.1"]);
 }
 
@@ -94,6 +97,7 @@ fn a_spare_host_that_cannot_take_ranks_is_done_without() {
         hosts.kill(2);
         wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1, 2, 3");
     });
+    ended.went_on();
     ended.said(&["host 10.77.0.3: ", "Too many open files", "rank 2 comes back on host 10.77.0.1"]);
 }
 
@@ -175,6 +179,7 @@ fn a_rank_whose_new_host_is_lost_before_the_next_checkpoint_comes_back_where_it_
         wait_for_status(front, "host 10.77.0.3 is lost");
     });
     ended.is_right();
+    ended.went_on();
     ended.said(&["rank 1 comes back on host 10.77.0.2"]);
 }
 

@@ -11,7 +11,7 @@ use scash_tests::cluster::{
     wait_until_all_are_gone,
 };
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Two hosts of two ranks each.
@@ -181,7 +181,7 @@ fn whoever_goes_on_with_a_job_while_its_launcher_is_dying_waits_until_that_is_go
     let mut resuming = None;
     let orphan = Orphan::of(&hosts, replicas(hosts.job(TWO)).until(until()), |front| {
         wait_for_status(front, WHOLE);
-        let mut command = std::process::Command::new(built("scash"));
+        let mut command = Command::new(built("scash"));
         command.args(["resume", &front.to_string(), "--host", TWO_NAMES, "--rsh"]).arg(&rsh);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         resuming = Some(command.spawn().unwrap());
@@ -227,7 +227,7 @@ fn a_job_that_has_its_launcher_is_left_alone() {
     let rsh = hosts.file("rsh");
     let ended = hosts.run_through(job.until(until()), |front| {
         wait_for_status(front, WHOLE);
-        let mut command = std::process::Command::new(built("scash"));
+        let mut command = Command::new(built("scash"));
         command.args(["resume", &front.to_string(), "--host", TWO_NAMES, "--rsh"]).arg(&rsh);
         let refused = run(command);
         refused
@@ -278,7 +278,7 @@ trait OfItsOwn {
     fn process_group_of_its_own(&mut self) -> &mut Self;
 }
 
-impl OfItsOwn for std::process::Command {
+impl OfItsOwn for Command {
     fn process_group_of_its_own(&mut self) -> &mut Self {
         std::os::unix::process::CommandExt::process_group(self, 0)
     }
@@ -292,7 +292,7 @@ fn a_job_that_is_not_there_and_a_host_that_is_none_of_its_are_refused() {
     let ended = run_to_an_error(wrong);
     assert!(ended.contains("has no host 10.77.0.9: its hosts are 10.77.0.1, 10.77.0.2"), "{ended}");
     goes_on(&hosts, orphan, TWO_NAMES).is_right();
-    let mut none = std::process::Command::new(built("scash"));
+    let mut none = Command::new(built("scash"));
     none.args(["resume", "999999999"]);
     run(none).refused(&["no agent of job 999999999 is here; say with --host where it has been"]);
 }
@@ -323,7 +323,55 @@ fn a_launcher_that_reaches_a_spare_host_alone_does_not_begin_anew() {
     assert!(said.contains("is lost: no store that is left has its checkpoint of epoch "), "{said}");
     let ended = goes_on(&hosts, orphan, "10.77.0.1,10.77.0.2,10.77.0.3");
     ended.is_right();
-    ended.said(&["all 4 ranks go on from barrier "]);
+    ended.went_on();
+}
+
+/// On its machine there is no hostfile, no program and no directory of those names.
+#[test]
+fn a_launcher_on_a_machine_that_has_no_file_of_the_job_goes_on_with_it() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let above = hosts.file("above");
+    let there = above.join("there");
+    std::fs::create_dir_all(&there).unwrap();
+    std::fs::copy(until(), there.join("until")).unwrap();
+    std::fs::write(there.join("hosts"), "10.77.0.1 slots=2\n10.77.0.2 slots=2\n").unwrap();
+    let mut command = replicas(hosts.job_of_file("hosts")).until(Path::new("until"));
+    let path = [there.as_os_str(), &std::env::var_os("PATH").unwrap()].join(":".as_ref());
+    command.current_dir(&there).env("PATH", path);
+    let orphan = Orphan::of(&hosts, command, |front| wait_for_status(front, WHOLE));
+    let resume = orphan.resume(None, &["--host", TWO_NAMES]);
+    let mut elsewhere = Command::new("unshare");
+    elsewhere.args(["--mount", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\""]).arg(&above);
+    elsewhere.arg(resume.get_program()).args(resume.get_args());
+    elsewhere.envs(resume.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ended = orphan.ends_after(&hosts, elsewhere, |front| wait_for_status(front, WHOLE));
+    ended.is_right();
+    ended.went_on();
+}
+
+/// Host 3 has rebooted after the newest checkpoint, and knows of it as the launcher has told it.
+#[test]
+fn a_launcher_that_reaches_only_a_host_that_had_just_come_back_does_not_begin_anew() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = hosts.job("10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare");
+    // No other checkpoint follows.
+    let job = job.options("--replicas 1 --checkpoint every=1000000");
+    let mut command = job.until(until());
+    command.arg("checkpoint");
+    let orphan = Orphan::of(&hosts, command, |front| {
+        wait_for_status(front, WHOLE);
+        hosts.kill(3);
+        wait_for_status(front, "host 10.77.0.3 is lost");
+        wait_for_status(front, "host 10.77.0.3 is there");
+    });
+    let said = run_to_an_error(orphan.resume(None, &["--host", "10.77.0.3"]));
+    assert!(said.contains("is lost: no store that is left has its checkpoint of epoch "), "{said}");
+    let command = orphan.resume(None, &["--host", "10.77.0.1,10.77.0.2,10.77.0.3"]);
+    let ended = orphan.ends_after(&hosts, command, |front| {
+        wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1");
+    });
+    ended.is_right();
+    ended.went_on();
 }
 
 /// Rank 1 has its store on host 2, and a copy on host 3 alone, which is dead.
@@ -339,7 +387,7 @@ fn hosts_that_a_launcher_does_not_call_at_first_bring_what_they_have_kept_while_
     assert!(ended.err.lines().any(|line| line.ends_with("host 10.77.0.3 is back")), "{ended}");
 }
 
-fn run_to_an_error(mut command: std::process::Command) -> String {
+fn run_to_an_error(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert!(!output.status.success());
     String::from_utf8_lossy(&output.stderr).into_owned()

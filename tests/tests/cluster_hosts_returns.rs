@@ -19,10 +19,12 @@ fn replicas(job: HostsJob) -> HostsJob {
 
 /// Runs a job through what is done to it from its first checkpoint on, and checks the result.
 fn run(hosts: &Hosts, job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
-    hosts.run_through(job.until(until()), |front| {
+    let ended = hosts.run_through(job.until(until()), |front| {
         wait_for_status(front, "copies of each checkpoint: 1, whole\n");
         act(front);
-    })
+    });
+    ended.went_on();
+    ended
 }
 
 fn until() -> &'static Path {
@@ -131,9 +133,10 @@ fn a_host_may_be_lost_again_at_any_instant_of_its_return_and_another_one_too() {
     for (round, other) in [(0, 3), (3, 1)] {
         let job = hosts.job("10.77.0.1:2,10.77.0.2,10.77.0.3");
         let job = job.options("--replicas 2 --checkpoint every=20 --no-rejoin --restarts 1000");
-        hosts.run_through(job.until(until()), |front| {
+        let ended = hosts.run_through(job.until(until()), |front| {
             wait_for_status(front, "copies of each checkpoint: 2, whole\n");
             lose_at_its_return(&hosts, front, (0..6).map(|pause| 9 * pause + round), other);
         });
+        ended.went_on();
     }
 }

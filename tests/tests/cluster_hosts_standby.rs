@@ -5,10 +5,12 @@
 
 use nix::sys::signal::Signal;
 use scash_tests::cluster::{
-    Ended, Hosts, HostsJob, Orphan, run_beside, wait_for_status_on, wait_until_all_are_gone,
+    Ended, FarShell, Hosts, HostsJob, Orphan, observe_losable, run_beside, wait_for_status_on,
+    wait_until_all_are_gone,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Two hosts of two ranks each, and one that has none.
 const THREE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
@@ -16,6 +18,8 @@ const THREE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
 const HERE: &str = "10.77.0.1";
 const THERE: &str = "10.77.0.3";
 const WHOLE: &str = "copies of each checkpoint: 1, whole\nanother launcher waits on host 10.77.0.3\n";
+
+const NO_SAY_OF_4: &str = "no say in which launcher goes on: 10.77.0.4\n";
 
 /// Lost hosts stay so.
 fn job(hosts: &Hosts, three: &str) -> HostsJob {
@@ -96,7 +100,10 @@ fn a_launcher_that_is_cut_off_with_the_smaller_part_of_the_hosts_leaves_the_job_
         hosts.cut(1);
     });
     hosts.plug_in(1);
-    ended.failed(125, &["1 of 3 hosts are left, and with --standby the launcher that has more than half"]);
+    ended.failed(
+        125,
+        &["1 of the 3 hosts that have a say are left, and with --standby the launcher that has more"],
+    );
 }
 
 #[test]
@@ -107,11 +114,73 @@ fn of_two_halves_that_cannot_reach_each_other_neither_goes_on() {
         wait_for_status_on(&hosts, HERE, WHOLE);
         hosts.split_off(&[3, 4]);
     });
-    ended.failed(125, &["2 of 4 hosts are left, and with --standby the launcher that has more than half"]);
+    ended.failed(125, &["2 of the 4 hosts that have a say are left, and with --standby the launcher"]);
     wait_until_all_are_gone(&hosts);
+    assert_eq!(outputs(&hosts), 0, "the other launcher has printed");
+}
+
+/// How many launchers print to files.
+fn outputs(hosts: &Hosts) -> usize {
     let files = std::fs::read_dir(hosts.file("")).unwrap().map(|entry| entry.unwrap().path());
-    let mut outputs = files.filter(|path| path.extension().is_some_and(|extension| extension == "out"));
-    assert_eq!(outputs.next(), None, "the other launcher has printed");
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "out")).count()
+}
+
+#[test]
+fn hosts_that_are_switched_off_one_after_the_other_do_not_count_against_a_launcher() {
+    let Some(hosts) = Hosts::new(4) else { return };
+    let four = "10.77.0.1:2,10.77.0.2:spare,10.77.0.3:2,10.77.0.4:spare";
+    let ended = hosts.run_through(command(&hosts, &job(&hosts, four)), |_| {
+        wait_for_status_on(&hosts, HERE, WHOLE);
+        hosts.kill(4);
+        wait_for_status_on(&hosts, HERE, NO_SAY_OF_4);
+        hosts.kill(2);
+        // The other launcher has said that it knows of the first.
+        wait_for_status_on(&hosts, HERE, "no say in which launcher goes on: 10.77.0.2, 10.77.0.4\n");
+    });
+    ended.is_right();
+    wait_until_all_are_gone(&hosts);
+}
+
+/// Of four hosts two are left, which is not more than half. But the one before was known to be lost.
+#[test]
+fn the_other_launcher_knows_which_hosts_were_switched_off() {
+    let Some(hosts) = Hosts::new(4) else { return };
+    let four = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare,10.77.0.4:spare";
+    Orphan::of(&hosts, command(&hosts, &job(&hosts, four)), |_| {
+        wait_for_status_on(&hosts, HERE, WHOLE);
+        hosts.kill(4);
+        wait_for_status_on(&hosts, HERE, NO_SAY_OF_4);
+        hosts.kill(1);
+    });
+    let ended = goes_on_there(&hosts, "host 10.77.0.3 is there; ranks 0, 1");
+    ended.is_right();
+    ended.said(&["rank 0 comes back on host 10.77.0.3"]);
+}
+
+/// The commands by which agents and the other launcher were called stay when the first launcher is gone, and
+/// reach all hosts. What is between the hosts does not.
+#[test]
+fn after_a_network_has_split_the_launcher_of_the_greater_part_alone_goes_on() {
+    let Some(hosts) = Hosts::new(5) else { return };
+    let shell = FarShell::new(&hosts);
+    let five = "10.77.0.1:1,10.77.0.2:1,10.77.0.3:1,10.77.0.4:1,10.77.0.5:1";
+    let job = hosts.job_by(five, shell.path());
+    let job = job.options("--replicas 2 --checkpoint every=20 --no-rejoin --standby").options(THERE);
+    let here = job.until(Path::new(env!("CARGO_BIN_EXE_until")));
+    let mut command = hosts.job("").on(HERE, here.get_program());
+    command.args(here.get_args()).current_dir(hosts.file(""));
+    // Its agents stay.
+    let limit = Duration::from_secs(100);
+    let observed = observe_losable(command, limit, |_| {
+        wait_for_status_on(&hosts, HERE, "copies of each checkpoint: 2, whole\nanother launcher waits");
+        hosts.split_off(&[3, 4, 5]);
+        true
+    });
+    let why = "hosts that have a say are left, and with --standby the launcher that has more than half";
+    observed.ended.failed(125, &[why]);
+    let ended = goes_on_there(&hosts, "host 10.77.0.3 is there");
+    ended.is_right();
+    ended.said(&["is lost; all 5 ranks go on from barrier"]);
 }
 
 #[test]

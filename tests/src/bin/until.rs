@@ -1,4 +1,4 @@
-//! Rounds until a file is there: `until FILE`. Each rank makes its part of an array from the part of the rank
+//! Rounds until a file is there: `until FILE`, with a checkpoint after the hundredth: `until FILE checkpoint`. Each rank makes its part of an array from the part of the rank
 //! before it, so that a value which is lost or old changes all that come after it. At the end rank 0 computes
 //! as many rounds alone and reports as an application does with `--check --json`.
 
@@ -27,6 +27,7 @@ fn alone(len: usize, rounds: u64) -> Vec<u64> {
 
 fn main() -> scash::Result<()> {
     let file = std::env::args().nth(1).unwrap();
+    let has_checkpoint = std::env::args().nth(2).is_some_and(|word| word == "checkpoint");
     let mut dsm = Dsm::init()?;
     let (rank, len) = (dsm.rank(), PART * dsm.size());
     let mut array = dsm.partition::<u64>(len)?;
@@ -40,6 +41,9 @@ fn main() -> scash::Result<()> {
             *value = next(*before, rounds);
         }
         array.publish(&mut dsm)?;
+        if rounds == 100 && has_checkpoint {
+            dsm.checkpoint()?;
+        }
     }
     if rank == 0 {
         let check = if array.all(&dsm) == alone(len, rounds) { "equal" } else { "different" };

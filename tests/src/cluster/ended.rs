@@ -66,6 +66,12 @@ impl Ended {
         report
     }
 
+    /// Checks that ranks have gone on from checkpoints, and never from the beginning.
+    pub fn went_on(&self) {
+        let is_so = self.err.contains("go on from barrier ") && !self.err.contains("from the beginning");
+        assert!(is_so, "{self}");
+    }
+
     /// The lines that it wrote to stdout, in alphabetical order: which rank was first does not matter.
     pub fn sorted(&self) -> Vec<&str> {
         let mut lines: Vec<_> = self.out.lines().collect();

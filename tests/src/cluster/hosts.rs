@@ -125,6 +125,11 @@ impl Hosts {
         self.job_by(hosts, &rsh)
     }
 
+    /// As [`job`](Self::job), for the hosts in a file (a value of `--hostfile`).
+    pub fn job_of_file(&self, file: &str) -> HostsJob {
+        HostsJob { hosts: ["--hostfile", file].map(str::to_owned), ..self.job("") }
+    }
+
     /// As [`job`](Self::job), where the remote shell does as this script says for `host` (the command is
     /// `"$@"`), and the usual for the others.
     pub fn job_where(&self, hosts: &str, host: u32, words: &str) -> HostsJob {
@@ -147,7 +152,8 @@ impl Hosts {
 
     /// As [`job`](Self::job), with this command as the remote shell.
     pub fn job_by(&self, hosts: &str, rsh: &Path) -> HostsJob {
-        HostsJob { rsh: rsh.to_owned(), hosts: hosts.to_owned(), options: Vec::new() }
+        let hosts = ["--host", hosts].map(str::to_owned);
+        HostsJob { rsh: rsh.to_owned(), hosts, options: Vec::new() }
     }
 }
 
@@ -155,7 +161,7 @@ impl Hosts {
 #[derive(Clone, Debug)]
 pub struct HostsJob {
     rsh: PathBuf,
-    hosts: String,
+    hosts: [String; 2],
     options: Vec<String>,
 }
 
@@ -179,7 +185,7 @@ impl HostsJob {
         {
             command.env_remove(name);
         }
-        command.args(["run", "--host", &self.hosts, "--rsh"]).arg(&self.rsh).args(&self.options);
+        command.arg("run").args(&self.hosts).arg("--rsh").arg(&self.rsh).args(&self.options);
         command.arg(program).args(arguments);
         command
     }

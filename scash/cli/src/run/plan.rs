@@ -162,39 +162,22 @@ pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
 }
 
 /// As [`check`], where `var` looks up the environment variables of a resource manager.
-fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Refusal> {
-    let mut command = args.command.into_iter();
+fn check_in(mut args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Refusal> {
+    let mut command = std::mem::take(&mut args.command).into_iter();
     let Some(name) = command.next() else {
         return Err(Refusal::new(status::USAGE, "which program? use `scash run -n N PROGRAM`"));
     };
-    let (hosts, usual_rsh) = match named(&args.host, args.hostfile.as_deref())? {
-        _ if args.replicas.take_over => (None, slurm::RSH),
-        Some(named) => (Some(named), RSH_IF_NOT_SAID),
-        None => (slurm::allocation(&var)?, slurm::RSH),
-    };
+    // What the command names lay where the job began, and perhaps does not here.
+    let former = if args.replicas.take_over { Some(succession()?) } else { None };
+    let known_program = former.as_ref().and_then(Succession::program);
     // Without a second life ranks are better off if they wait for a network that falters.
     let usual = Some(Heartbeat::USUAL).filter(|_| args.replicas.is_given());
     let heartbeat = args.heartbeat.map_or(usual, |watch| watch.0);
-    let (ranks, hosts) = match (args.ranks, hosts) {
-        _ if args.replicas.take_over => {
-            let (ranks, hosts) = succession()?.hosts()?;
-            (ranks, Some(Hosts { heartbeat, ..hosts }))
-        }
-        (Some(ranks), None) => (ranks, None),
-        (None, None) => {
-            let why = "how many ranks? say -n <N>: `scash run -n N PROGRAM`";
-            return Err(Refusal::new(status::USAGE, why));
-        }
-        (ranks, Some(named)) => {
-            let is_here = usual_rsh == slurm::RSH && slurm::is_here(&named, &var);
-            let Dealt { names, layout, racks } = list::deal(named, ranks)?;
-            let rsh = args.rsh.as_deref().unwrap_or(usual_rsh);
-            let size = layout.size();
-            let there = || Hosts::new(names, layout, rsh, args.agent, args.copy);
-            let there = || there().map(|hosts| Hosts { racks, heartbeat, ..hosts });
-            (size, if is_here { None } else { Some(there()?) })
-        }
+    let (ranks, hosts) = match former {
+        Some(former) => former.hosts().map(|(ranks, hosts)| (ranks, Some(hosts)))?,
+        None => places(&args, var)?,
     };
+    let hosts = hosts.map(|hosts| Hosts { heartbeat, ..hosts });
     if args.copy && hosts.is_none() {
         let why = "--copy: the program is sent to hosts: say which with --host or --hostfile";
         return Err(Refusal::new(status::USAGE, why));
@@ -217,11 +200,15 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
     if args.stats {
         env.push(("SCASH_STATS".into(), "1".into()));
     }
+    let program = match known_program {
+        Some(path) => Program { path, name },
+        None => program::find(&name)?,
+    };
     Ok(Plan {
         ranks,
         threads: args.threads,
         provider,
-        task: Task { program: program::find(&name)?, arguments: command.collect(), env },
+        task: Task { program, arguments: command.collect(), env },
         hosts,
         bind: args.bind == "core",
         no_aslr: args.no_aslr,
@@ -229,6 +216,27 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
         timeout: args.timeout,
         replicas,
     })
+}
+
+/// How many ranks there are, and on which hosts, if not on this machine.
+fn places(args: &Args, var: impl Fn(&str) -> Option<String>) -> Result<(u32, Option<Hosts>), Refusal> {
+    let (hosts, usual_rsh) = match named(&args.host, args.hostfile.as_deref())? {
+        Some(named) => (Some(named), RSH_IF_NOT_SAID),
+        None => (slurm::allocation(&var)?, slurm::RSH),
+    };
+    let Some(named) = hosts else {
+        let why = "how many ranks? say -n <N>: `scash run -n N PROGRAM`";
+        return args.ranks.map(|ranks| (ranks, None)).ok_or_else(|| Refusal::new(status::USAGE, why));
+    };
+    let is_here = usual_rsh == slurm::RSH && slurm::is_here(&named, &var);
+    let Dealt { names, layout, racks } = list::deal(named, args.ranks)?;
+    let size = layout.size();
+    if is_here {
+        return Ok((size, None));
+    }
+    let rsh = args.rsh.as_deref().unwrap_or(usual_rsh);
+    let hosts = Hosts::new(names, layout, rsh, args.agent.clone(), args.copy)?;
+    Ok((size, Some(Hosts { racks, ..hosts })))
 }
 
 /// The hosts that the user names, if any.

@@ -58,6 +58,7 @@
 //! | 20 | Fail: kill the agent | |
 //! | 21 | Fail: stop all processes of the job there for so long | nanoseconds `u64` |
 //! | 22 | Fail: let connections to hosts at these addresses fall silent; to all others if there are none | a list of addresses, as text |
+//! | 23 | Had: all ranks have had this epoch, as a host learns that comes back | epoch `u64` |
 //!
 //! # Incarnations
 //! No frame has the number of an incarnation: the order of the pipe tells. What an agent sends before Ended
@@ -80,7 +81,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 13;
+const VERSION: u32 = 14;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -174,6 +175,7 @@ pub(super) enum Down {
     Store(u32),
     Farewell,
     Fail(HostFailure),
+    Had(Epoch),
 }
 
 /// What goes wrong on a host because the user wants it.
@@ -313,6 +315,7 @@ impl Down {
                 frame.layout(layout).adopted(adopted).secret(secret)
             }
             Down::Commit(epoch) => Frame::new(12).long(epoch.0),
+            Down::Had(epoch) => Frame::new(23).long(epoch.0),
             Down::Finish(status) => Frame::new(13).byte(*status),
             Down::Empty(rank) => Frame::new(14).number(*rank),
             Down::Read { rank, range } => Frame::new(15).number(*rank).long(range.start).long(range.end),
@@ -353,6 +356,7 @@ impl Down {
                 Down::Again(Again { base, ago, layout, adopted, secret: fields.secret()? })
             }
             12 => Down::Commit(Epoch(fields.long()?)),
+            23 => Down::Had(Epoch(fields.long()?)),
             13 => Down::Finish(fields.byte()?),
             14 => Down::Empty(fields.number()?),
             15 => Down::Read { rank: fields.number()?, range: fields.long()?..fields.long()? },

@@ -22,6 +22,7 @@ use super::frames::{Down, Keeping, Up};
 use super::heartbeat::HeartbeatProbe;
 use super::link::{AgentLink, AgentStage, waited_for};
 use super::printer::{OutputChunk, OutputReport, OutputSource, Printers};
+use super::quorum::Quorum;
 use super::succession::Succession;
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
@@ -139,6 +140,8 @@ struct Job<'a> {
     failures: Failures,
     /// The second launcher, if the user wants one.
     standby: Standby,
+    /// Which hosts have a say in whether this one goes on, if there is a second one.
+    quorum: Quorum,
     /// Hosts out of reach, whose agents may wait for another launcher.
     unreached: BTreeSet<u32>,
 }
@@ -182,6 +185,10 @@ impl<'a> Job<'a> {
             served: BTreeMap::new(),
             failures: Failures::of(plan, hosts)?,
             standby: Standby::None,
+            quorum: hosts
+                .former
+                .as_ref()
+                .map_or_else(|| Quorum::of_all(hosts.names.len()), Succession::quorum),
             unreached: BTreeSet::new(),
         };
         if let Some(control) = &job.control {

@@ -61,6 +61,7 @@ pub(super) mod list;
 mod placement;
 mod printer;
 mod program_copy;
+mod quorum;
 mod recall;
 mod relay;
 mod standby;

@@ -97,6 +97,16 @@ impl Recall {
         (self.is_another, self.committed) = (true, committed);
     }
 
+    /// Ranks had this epoch, of which an agent knows that came later.
+    pub(super) fn have_had(&mut self, committed: Epoch) {
+        self.committed = self.committed.max(committed);
+    }
+
+    /// The newest epoch that all ranks are known to have had.
+    pub(super) fn committed(&self) -> Epoch {
+        self.committed
+    }
+
     /// All ranks are to end: agents are told to recall them. If they run, they were started from `base`.
     pub(super) fn begin(&mut self, base: Base) {
         let silent = (0..self.hosts).filter(|host| !self.lost.contains(host)).collect();

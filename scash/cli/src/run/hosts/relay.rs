@@ -14,6 +14,7 @@ use nix::sys::prctl;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -157,7 +158,8 @@ pub(in crate::run) fn resume(job: &str, search: Search) -> Result<std::convert::
         }
         1 => {
             let Search { hosts, rsh, agent } = search;
-            found.swap_remove(0).succession.take_over(&hosts, rsh, agent)
+            let mut command = found.swap_remove(0).succession.take_over(&hosts, rsh, agent)?;
+            Err(format!("going on with it: {}", command.exec()))
         }
         _ => {
             let names: Vec<String> = found.iter().map(|found| found.succession.job.to_string()).collect();

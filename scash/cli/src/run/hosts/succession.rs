@@ -12,6 +12,7 @@
 //! | `>` | takes the connection for the pipes of a new launcher; or says, in a frame, that it has one |
 //! | `x` | ends, if it has no launcher: another agent of its host is there, or the job is over |
 
+use super::quorum::Quorum;
 use super::relay::Search;
 use super::{Hosts, SILENCE};
 use crate::run::plan::Plan;
@@ -24,7 +25,6 @@ use nix::sys::socket::{
 use nix::unistd::{geteuid, getppid};
 use scash_join::boot::Layout;
 use serde::{Deserialize, Serialize};
-use std::convert::Infallible;
 use std::fmt;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -33,6 +33,7 @@ use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::process::Command;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -112,6 +113,9 @@ pub(in crate::run) struct Succession {
     /// Hosts that are not called at first, by their numbers.
     #[serde(default)]
     pub(super) absent: Vec<u32>,
+    /// Hosts that have a say in who goes on with the job, as a second launcher knows ([`Quorum`]).
+    #[serde(default)]
+    pub(super) voters: Option<Vec<u32>>,
 }
 
 impl Succession {
@@ -127,9 +131,15 @@ impl Succession {
             rsh: hosts.rsh.clone(),
             agent: hosts.agent.clone(),
             linger: u64::try_from(linger.as_millis()).unwrap_or(u64::MAX),
-            command: Description::of_a_job_on_hosts(plan.ranks, is_one)?,
+            command: Description::of_a_job_on_hosts(plan.ranks, is_one, &plan.task.program.path)?,
             absent: Vec::new(),
+            voters: None,
         })
+    }
+
+    /// Which hosts have a say when another launcher has gone on.
+    pub(super) fn quorum(&self) -> Quorum {
+        self.voters.as_deref().map_or_else(|| Quorum::of_all(self.names.len()), Quorum::fixed)
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -160,19 +170,24 @@ impl Succession {
         self.command.directory()
     }
 
+    /// Where the program lies on the hosts.
+    pub(in crate::run) fn program(&self) -> Option<PathBuf> {
+        self.command.program()
+    }
+
     /// How its agents are looked for.
     pub(super) fn search(&self) -> Search {
         Search { hosts: Vec::new(), rsh: Some(self.rsh.join(" ")), agent: Some(self.agent.clone()) }
     }
 
-    /// Becomes the command that goes on with this job, by a remote shell and an agent that may be others now.
-    /// Returns only if it cannot. `hosts`: those that are called at first; all, if there are none.
+    /// The command that goes on with this job, by a remote shell and an agent that may be others now.
+    /// `hosts`: those that are called at first; all, if there are none.
     pub(super) fn take_over(
         mut self,
         hosts: &[String],
         rsh: Option<String>,
         agent: Option<PathBuf>,
-    ) -> Result<Infallible, String> {
+    ) -> Result<Command, String> {
         if let Some(unknown) = hosts.iter().find(|host| !self.names.contains(host)) {
             return Err(format!(
                 "job {} has no host {unknown}: its hosts are {}",
@@ -190,7 +205,7 @@ impl Succession {
         let file = memfd_create(c"scash-job", MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut file = File::from(file);
         file.write_all(&self.encode()).and_then(|()| file.rewind()).map_err(failed)?;
-        Err(failed(self.command.take_over(file)))
+        self.command.take_over(file).map_err(failed)
     }
 
     /// How many ranks the job has, and its hosts.

@@ -3,6 +3,7 @@
 
 use super::input::Input;
 use crate::run::{Refusal, status};
+use nix::unistd::{AccessFlags, access};
 use scash_join::boot;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -10,7 +11,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Of what `job.json` is.
@@ -62,6 +63,9 @@ pub(in crate::run) struct Description {
     environment: Vec<(Words, Words)>,
     /// The file that rank 0 reads, and where it begins to; `None` if that is /dev/null.
     input: Option<(Words, u64)>,
+    /// Where the program lay, of a job on several hosts: it may not be found where another launcher is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    program: Option<Words>,
 }
 
 impl Description {
@@ -88,21 +92,32 @@ impl Description {
             environment: environment.map(|(k, v)| (Words::of(k), Words::of(v))).collect(),
             input,
             launcher,
+            program: None,
         })
     }
 
     /// That of a job on several hosts which this process is to run, with what its ranks get of the
     /// environment. They read nothing.
-    pub(in crate::run) fn of_a_job_on_hosts(ranks: u32, is_one: bool) -> io::Result<Description> {
+    pub(in crate::run) fn of_a_job_on_hosts(
+        ranks: u32,
+        is_one: bool,
+        program: &Path,
+    ) -> io::Result<Description> {
         let description = Description::of_this_process(ranks, is_one, None)?;
         let is_ours = |name: &Words| name.get().as_bytes().starts_with(b"SCASH_");
         let environment = description.environment.into_iter().filter(|(name, _)| is_ours(name)).collect();
-        Ok(Description { environment, input: None, ..description })
+        let program = Some(Words::of(std::path::absolute(program)?.into()));
+        Ok(Description { environment, input: None, program, ..description })
     }
 
     /// The directory in which the job began.
-    pub(in crate::run) fn directory(&self) -> std::path::PathBuf {
+    pub(in crate::run) fn directory(&self) -> PathBuf {
         self.directory.get().into()
+    }
+
+    /// Where the program lay, of a job on several hosts.
+    pub(in crate::run) fn program(&self) -> Option<PathBuf> {
+        Some(self.program.as_ref()?.get().into())
     }
 
     /// The command that goes on with the job of that directory.
@@ -126,11 +141,8 @@ impl Description {
         }
     }
 
-    /// The command, to be executed here with an option more.
+    /// The command, with an option more.
     fn again(&self, option: &[&OsStr]) -> io::Result<Command> {
-        let there = self.directory.get();
-        std::env::set_current_dir(there)
-            .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", there.display())))?;
         let mut command = Command::new(std::env::current_exe()?);
         let what = if self.launcher.is_none() { "run" } else { "rank" };
         command.arg0("scash").arg(what).args(option);
@@ -138,16 +150,23 @@ impl Description {
         Ok(command)
     }
 
-    /// The command, in the place of this process, but that it goes on with the job which it reads from this
-    /// file. That is its standard input, which no rank of a job on several hosts reads.
-    pub(in crate::run) fn take_over(&self, file: File) -> io::Error {
-        let command = self.again(&[TAKE_OVER.as_ref()]);
-        let of_environment = self.environment.iter().map(|(k, v)| (k.get(), v.get()));
-        command.map_or_else(|error| error, |mut command| command.envs(of_environment).stdin(file).exec())
+    /// The command, but that it goes on with the job which it reads from this file. That is its standard
+    /// input, which no rank of a job on several hosts reads. The job's directory may not be here.
+    pub(in crate::run) fn take_over(&self, file: File) -> io::Result<Command> {
+        let mut command = self.again(&[TAKE_OVER.as_ref()])?;
+        command.envs(self.environment.iter().map(|(k, v)| (k.get(), v.get()))).stdin(file);
+        let there = self.directory();
+        if there.is_dir() && access(&there, AccessFlags::X_OK).is_ok() {
+            command.current_dir(there);
+        }
+        Ok(command)
     }
 
     /// The command, in the place of this process, but that it goes on from what is in the directory.
     fn exec(&self, directory: &Path) -> io::Result<Refusal> {
+        let there = self.directory();
+        std::env::set_current_dir(&there)
+            .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", there.display())))?;
         let mut command = self.again(&[RESUME.as_ref(), directory.as_os_str()])?;
         command.env_clear().envs(self.environment.iter().map(|(k, v)| (k.get(), v.get())));
         if self.launcher.is_some() {

@@ -103,6 +103,7 @@ impl Agent {
                 self.print_epoch(epoch);
                 return self.send(&Up::Kept(bytes));
             }
+            (Down::Had(epoch), _) => survival.committed = survival.committed.max(epoch),
             (Down::Finish(status), _) => survival.finish(status),
             (down, phase) => {
                 let what: String = format!("{down:?}").chars().take(20).collect();

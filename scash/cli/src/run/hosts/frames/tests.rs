@@ -118,6 +118,7 @@ fn downs() -> Vec<Down> {
             secret: Secret::from_bytes([9; Secret::LENGTH]),
         }),
         Down::Commit(Epoch(17)),
+        Down::Had(Epoch(1 << 33)),
         Down::Finish(3),
         Down::Empty(3),
         Down::Read { rank: 3, range: 4096..u64::MAX },

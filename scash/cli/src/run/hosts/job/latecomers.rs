@@ -6,6 +6,7 @@
 
 use super::Job;
 use super::survive::Survival;
+use super::takeover::committed;
 use crate::run::hosts::link::CallReason;
 use crate::run::status;
 use scash_join::boot::JobFailure;
@@ -35,7 +36,7 @@ impl Job<'_> {
     /// An agent has come with what it has kept. Takes note of that, and returns whether the host can be taken
     /// in: ranks may have gone on without it, or have been started again without the hosts that are here.
     pub(super) fn take_what_is_kept(&mut self, host: u32) -> bool {
-        let Some(Survival { may_keep, found, come, .. }) = &mut self.survival else { return false };
+        let Some(Survival { may_keep, found, come, recall, .. }) = &mut self.survival else { return false };
         let Some(keeping) = self.keepings[host as usize].as_ref().filter(|_| may_keep.contains(&host)) else {
             self.not_back(host, "ranks have gone on without what it has kept");
             return false;
@@ -48,6 +49,7 @@ impl Job<'_> {
             }
             return false;
         }
+        recall.have_had(committed(std::slice::from_ref(&self.keepings[host as usize]), *found));
         keeping.tell_what_was_printed(host, &self.layout, come);
         may_keep.remove(&host);
         true

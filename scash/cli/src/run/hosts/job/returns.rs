@@ -252,10 +252,13 @@ impl Job<'_> {
         }
         survival.returns.returned(host, Instant::now());
         survival.moves.returned(&self.layout, host);
+        let had = survival.newest_had();
         let link = &mut self.links[host as usize];
         (link.stage, link.ready_by) = (AgentStage::Running, None);
         self.unreached.remove(&host);
         link.send(&Down::Go);
+        // Should the launcher be lost, and this be all that the next one reaches: ranks do not begin anew.
+        link.send(&Down::Had(had));
         if is_recalled {
             link.send(&Down::Recall);
         }

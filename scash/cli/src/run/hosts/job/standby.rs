@@ -2,7 +2,7 @@
 
 use super::{FAREWELL, Job};
 use crate::run::hosts::link::{AgentLink, AgentStage, prepare, words};
-use crate::run::hosts::standby;
+use crate::run::hosts::standby::{self, Said, Word};
 use crate::run::status;
 use nix::unistd::getpid;
 use scash_join::boot::JobFailure;
@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 pub(super) enum Standby {
     /// There is none yet.
     None,
-    /// The remote shell's command runs it. It is told that the job is over when the channel is dropped.
-    /// `is_ready`: it has said that it waits.
-    Waits { child: Child, over: mpsc::Sender<()>, is_ready: Arc<AtomicBool> },
+    /// The remote shell's command runs it. The job is left to it when `words` is dropped. `is_ready`: it has
+    /// said that it waits. `knows`: and of the newest change.
+    Waits { child: Child, words: mpsc::Sender<Word>, is_ready: Arc<AtomicBool>, knows: Arc<AtomicBool> },
     /// There is none any more.
     Gone,
 }
@@ -51,12 +51,30 @@ impl Job<'_> {
             self.standby = Standby::Gone;
             crate::say(&format!("the job has no other launcher on host {name} (--standby): {why}"));
         }
+        self.change_quorum();
+    }
+
+    /// Hosts that stay lost lose their say, and those that are back have it again. If the second launcher is
+    /// gone, which may be there all the same, it knows of no change any more.
+    fn change_quorum(&mut self) {
+        if let Standby::Waits { knows, .. } = &self.standby
+            && knows.swap(false, Relaxed)
+        {
+            self.quorum.confirmed();
+        }
+        let links = &self.links;
+        let is_reached = |host| is_there(links, host);
+        let change = self.quorum.next_change(self.layout.hosts(), is_reached, Instant::now());
+        if let (Some(change), Standby::Waits { words, .. }) = (change, &self.standby) {
+            let _ = words.send(Word::Changed(change));
+        }
     }
 
     fn start_standby(&mut self, name: &str) -> Result<(), String> {
-        let Some(succession) = self.succession.clone() else {
+        let Some(mut succession) = self.succession.clone() else {
             return Err("the job has nothing to go on from".to_owned());
         };
+        succession.voters = Some(self.quorum.members());
         let words = words(self.hosts, name);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("--standby").stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -66,19 +84,22 @@ impl Job<'_> {
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let to = child.stdin.take().ok_or("it has no pipe")?;
         let from = child.stdout.take().ok_or("it has no pipe")?;
-        let (over, is_over) = mpsc::channel();
+        let (words, all_words) = mpsc::channel();
         // What it says goes nowhere if the other end is gone, which shows by its process.
         thread::Builder::new()
             .name("standby".to_owned())
-            .spawn(move || standby::tell(to, &succession, &is_over))
+            .spawn(move || standby::tell(to, &succession, &all_words))
             .map_err(|error| error.to_string())?;
-        let is_ready = Arc::new(AtomicBool::new(false));
-        let ready = Arc::clone(&is_ready);
+        let [is_ready, knows] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let said = [&is_ready, &knows].map(Arc::clone);
+        let says = move |word| said[usize::from(word == Said::Knows)].store(true, Relaxed);
         thread::Builder::new()
             .name("standby-says".to_owned())
-            .spawn(move || standby::hear(from, || ready.store(true, Relaxed)))
+            .spawn(move || standby::hear(from, says))
             .map_err(|error| error.to_string())?;
-        self.standby = Standby::Waits { child, over, is_ready };
+        self.standby = Standby::Waits { child, words, is_ready, knows };
+        // The description says who has a say.
+        self.quorum.confirmed();
         Ok(())
     }
 
@@ -91,13 +112,18 @@ impl Job<'_> {
             Standby::Gone => "no other launcher waits any more",
         };
         let _ = writeln!(text, "{state} on host {name}");
+        let out = self.quorum.out(self.links.len());
+        if !out.is_empty() {
+            let names: Vec<&str> = out.iter().map(|host| &*self.hosts.names[*host as usize]).collect();
+            let _ = writeln!(text, "no say in which launcher goes on: {}", names.join(", "));
+        }
     }
 
     /// The job is over: the second launcher is to go.
     pub(super) fn part_with_standby(&mut self) {
         let standby = std::mem::replace(&mut self.standby, Standby::Gone);
-        let Standby::Waits { mut child, over, .. } = standby else { return };
-        drop(over);
+        let Standby::Waits { mut child, words, .. } = standby else { return };
+        let _ = words.send(Word::Over);
         let by = Instant::now() + FAREWELL;
         while Instant::now() < by && matches!(child.try_wait(), Ok(None)) {
             thread::sleep(Duration::from_millis(1));
@@ -108,16 +134,15 @@ impl Job<'_> {
     /// more than half of the hosts: they may have lost this one. Returns whether that is so.
     pub(super) fn is_outvoted(&mut self, host: u32, why: &str) -> bool {
         let Some(name) = self.standby_host().map(str::to_owned) else { return false };
-        let is_there = |link: &&AgentLink| matches!(link.stage, AgentStage::Running | AgentStage::Done);
-        let there = self.links.iter().filter(is_there).count();
+        let is_reached = |host| is_there(&self.links, host);
         // When all ranks have ended, one that has said all is not missed.
         let is_complete = self.has_said_all(host);
-        if 2 * there > self.links.len() || is_complete || !self.supervisor.may_go_on() {
+        if self.quorum.is_decided_by(is_reached) || is_complete || !self.supervisor.may_go_on() {
             return false;
         }
-        let all = self.links.len();
+        let (all, there) = self.quorum.count(is_reached);
         let why = format!(
-            "{why}; {there} of {all} hosts are left, and with --standby the launcher that has more than half goes on: this may be the one on host {name}, and `scash resume` elsewhere does so, too"
+            "{why}; {there} of the {all} hosts that have a say are left, and with --standby the launcher that has more than half goes on: this may be the one on host {name}, and `scash resume` elsewhere does so, too"
         );
         self.leave_to_another(JobFailure { rank: None, why, status: 0 });
         true
@@ -130,11 +155,14 @@ impl Job<'_> {
             link.leave();
             link.kill();
         }
-        // It must not hear that the job is over.
-        if let Standby::Waits { mut child, over, .. } = std::mem::replace(&mut self.standby, Standby::Gone) {
+        if let Standby::Waits { mut child, .. } = std::mem::replace(&mut self.standby, Standby::Gone) {
             let _ = child.kill().and_then(|()| child.wait());
-            drop(over);
         }
         self.give_up(&JobFailure { status: status::LAUNCHER, ..failure });
     }
+}
+
+/// Whether the agent of a host is reached.
+fn is_there(links: &[AgentLink], host: u32) -> bool {
+    matches!(links[host as usize].stage, AgentStage::Running | AgentStage::Done)
 }

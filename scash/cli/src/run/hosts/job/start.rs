@@ -79,8 +79,12 @@ impl Job<'_> {
         let Plan { task, .. } = self.plan;
         let name = &self.hosts.names[host as usize];
         let absolute = std::path::absolute(&task.program.path).map_err(|error| error.to_string())?;
-        let directory =
-            std::env::current_dir().map_err(|error| format!("asking for the directory here: {error}"))?;
+        let directory = match &self.hosts.former {
+            Some(former) => former.directory(),
+            None => {
+                std::env::current_dir().map_err(|error| format!("asking for the directory here: {error}"))?
+            }
+        };
         let several = self.layout.hosts() > 1;
         Ok(Assignment {
             secret: self.secret.clone(),

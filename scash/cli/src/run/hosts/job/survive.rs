@@ -39,6 +39,8 @@ pub(super) struct Survival {
     pub(super) kept: Vec<u64>,
     /// The newest epoch of which ranks have told that were started last, and when.
     pub(super) committed: Option<(Epoch, Instant)>,
+    /// The newest of which ranks have told, or that they went on from.
+    had: Epoch,
     /// By rank: how many bytes of what it has printed have come.
     pub(super) come: Vec<Lengths>,
     /// By rank: how much it had printed when it ended.
@@ -66,6 +68,7 @@ impl Survival {
             course: None,
             kept: vec![0; hosts.names.len()],
             committed: None,
+            had: Epoch(0),
             moves: Moves::new(&hosts.layout, replicas.has_spares),
             returns: Returns::new(replicas.hosts_return),
             accusations: Accusations::default(),
@@ -77,6 +80,11 @@ impl Survival {
             ended_by: None,
             found: Base::default(),
         })
+    }
+
+    /// The newest epoch that all ranks are known to have had.
+    pub(super) fn newest_had(&self) -> Epoch {
+        self.had.max(self.recall.committed())
     }
 
     /// When [`Job::recover`] is due. `may_go_on`: whether hosts are called again.
@@ -106,7 +114,8 @@ impl Job<'_> {
     /// Takes a frame that agents send where ranks may die. The error says why no agent sends it.
     pub(super) fn take_of_survivors(&mut self, host: u32, up: Up) -> Result<(), String> {
         let (has_rank_0, may_go_on) = (self.is_of(0, host), self.supervisor.may_go_on());
-        let Some(Survival { recovery, recall, kept, committed, printed, .. }) = &mut self.survival else {
+        let Some(Survival { recovery, recall, kept, committed, had, printed, .. }) = &mut self.survival
+        else {
             return Ok(());
         };
         match up {
@@ -139,6 +148,7 @@ impl Job<'_> {
             Up::Done if recall.is_under_way() => {}
             Up::Committed(epoch) if has_rank_0 => {
                 *committed = Some((epoch, Instant::now()));
+                *had = epoch.max(*had);
                 self.tell_all(&Down::Commit(epoch));
                 self.move_ranks();
             }
@@ -336,10 +346,11 @@ impl Job<'_> {
     fn start_again(&mut self) -> Result<(), Refusal> {
         let secret = Secret::random().map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
         self.go_elsewhere();
-        let Some(Survival { recovery, recall, moves, may_keep, .. }) = &mut self.survival else {
+        let Some(Survival { recovery, recall, moves, may_keep, had, .. }) = &mut self.survival else {
             return Ok(());
         };
         recall.over();
+        *had = recovery.base().epoch.max(*had);
         may_keep.clear();
         let now = Instant::now();
         let (first, all) = recovery.starting().unwrap_or((now, now));

@@ -45,7 +45,7 @@ impl Served {
 pub(super) fn succession(plan: &Plan, hosts: &Hosts, is_one: bool) -> Result<Option<Succession>, Refusal> {
     if let Some(former) = &hosts.former {
         let mut succession = former.clone();
-        succession.absent.clear();
+        (succession.absent, succession.voters) = (Vec::new(), None);
         return Ok(Some(succession));
     }
     let linger = plan.replicas.as_ref().and_then(|replicas| replicas.linger);
@@ -175,6 +175,8 @@ impl Job<'_> {
         }
         let is_there = |host: &u32| self.links[*host as usize].stage == AgentStage::Ready;
         let (there, lost): (Vec<u32>, Vec<u32>) = (0..self.layout.hosts()).partition(is_there);
+        // Who has a say is not known, if it is the user who has another launcher go on: those that are there.
+        self.quorum.begin_with(&there);
         let has_all = lost.iter().all(|host| self.layout.first_of(*host).is_none());
         if let Some(status) =
             end_that_was_known(&self.keepings, base).filter(|status| has_all || *status != 0)
@@ -236,10 +238,12 @@ fn newest(keepings: &[Option<Keeping>]) -> Option<&Keeping> {
     newest.map(|(_, keeping)| keeping)
 }
 
-/// The newest epoch of which somebody knows that all ranks had it: they do not go back behind it.
-/// What others know is of another course of the job, if parts of a cluster have each gone on with it.
-fn committed(keepings: &[Option<Keeping>], base: Base) -> Epoch {
-    let newest = keepings.iter().flatten().filter(|keeping| keeping.base == base);
+/// The newest epoch of which somebody knows that all ranks had it: they do not go back behind it. A host that
+/// had just come back was told, and knows of no restart. What others know is of another course of the job, if
+/// parts of a cluster have each gone on with it.
+pub(super) fn committed(keepings: &[Option<Keeping>], base: Base) -> Epoch {
+    let knows = |keeping: &&Keeping| [base, Base::default()].contains(&keeping.base);
+    let newest = keepings.iter().flatten().filter(knows);
     newest.map(|keeping| keeping.committed).max().unwrap_or(Epoch(0))
 }
 
@@ -280,6 +284,17 @@ mod tests {
         // They were started again.
         assert_eq!(known(&[keeping(4, None, false), keeping(3, Some(0), false)]), None);
         assert_eq!(known(&[keeping(4, Some(0), false), keeping(3, None, true)]), Some(0));
+    }
+
+    #[test]
+    fn ranks_do_not_go_back_behind_what_a_host_was_told_that_had_just_come_back() {
+        let with = |incarnation: u64, epoch: u64| {
+            let committed = Epoch(epoch);
+            keeping(incarnation, None, false).map(|kept| Keeping { committed, ..kept })
+        };
+        assert_eq!(committed(&[with(2, 40), None, with(2, 41), with(1, 90)], base(2)), Epoch(41));
+        let back = with(0, 60);
+        assert_eq!(committed(&[with(1, 20), back], base(1)), Epoch(60));
     }
 
     #[test]

@@ -215,7 +215,8 @@ enum Told {
 proptest! {
     /// Whenever hosts are lost, as many as there are copies, and whichever marks of the newest epoch have
     /// not come, also if some come back with nothing: the others come to a start from an epoch that all
-    /// ranks have, with stores that say so.
+    /// ranks have, with stores that say so. Nor does it matter that the launcher is lost then, and what it had
+    /// told agents that had not heard it: another one begins with what they know.
     #[test]
     fn hosts_may_be_lost_and_come_back_at_any_moment_of_a_recall(
         copies in 1u32..3,
@@ -238,7 +239,14 @@ proptest! {
         let mut empty = BTreeSet::new();
         for (host, what) in moves {
             let may_be_lost = empty.contains(&host) || empty.len() < copies as usize;
-            if what == 2 && !told.contains_key(&host) && !recall.is_writing() {
+            if what == 3 && host == 0 {
+                recall = Recall::new(4, 6);
+                recall.take_over(Epoch(7));
+                (0..4).filter(|host| !told.contains_key(host)).for_each(|host| recall.lost(host));
+                told.values_mut().for_each(VecDeque::clear);
+                recall.begin(base(3, 7));
+                recall_all(&mut told);
+            } else if what == 2 && !told.contains_key(&host) && !recall.is_writing() {
                 agents.forget(host);
                 prop_assert!(recall.returned(host));
                 told.insert(host, VecDeque::from([Told::Recall]));
