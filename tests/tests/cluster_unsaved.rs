@@ -96,6 +96,7 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
         ("socket", "is a socket"),
         ("one socket", "descriptor 3 is a socket"),
         ("pipe", "is a pipe"),
+        ("terminal", "is a device or a terminal"),
         ("mapping", "shares memory with others"),
         ("mapped file", "shares memory with others"),
         ("removed file", "mapped, a file that was removed or replaced"),

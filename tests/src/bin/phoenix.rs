@@ -117,6 +117,7 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         // The first number that is free, and no other.
         "one socket" => Box::new(std::os::unix::net::UnixDatagram::unbound().unwrap()),
         "pipe" => Box::new(std::io::pipe().unwrap()),
+        "terminal" => Box::new(std::fs::File::options().read(true).write(true).open("/dev/ptmx").unwrap()),
         "mapping" => Box::new(mapped(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)),
         "settings" => {
             // SAFETY: the call takes a number.

@@ -1,6 +1,7 @@
-//! Rounds until a file is there: `until FILE`, with a checkpoint after the hundredth: `until FILE checkpoint`. Each rank makes its part of an array from the part of the rank
-//! before it, so that a value which is lost or old changes all that come after it. At the end rank 0 computes
-//! as many rounds alone and reports as an application does with `--check --json`.
+//! Rounds until a file is there: `until FILE`; with a checkpoint after the hundredth: `until FILE
+//! checkpoint`. Each rank makes its part of an array from the part of the rank before it, so that a value
+//! which is lost or old changes all that come after it. At the end rank 0 computes as many rounds alone and
+//! reports as an application does with `--check --json`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct FarShell {
     script: PathBuf,
+    calls: PathBuf,
     is_over: Arc<AtomicBool>,
     serving: Option<JoinHandle<()>>,
 }
@@ -25,19 +26,25 @@ impl FarShell {
         let (path, calls) = (hosts.file("far-rsh"), hosts.file("calls"));
         fs::create_dir(&calls).unwrap();
         let text = format!(
-            "exec 3<&0; call=$(mktemp -d -p {}); mkfifo $call/in $call/out\n\
+            "[ -e {calls}/no-$host ] && exit 255\n\
+             exec 3<&0; call=$(mktemp -d -p {calls}); mkfifo $call/in $call/out\n\
              printf '%s\\n' $host \"$@\" >$call/words; mv $call/words $call/ready\n\
              cat <&3 >$call/in & exec cat $call/out 3<&-",
-            calls.display()
+            calls = calls.display()
         );
         script(&path, &text).unwrap();
         hosts.job(""); // which writes the usual shell
         let (usual, is_over) = (hosts.file("rsh"), Arc::new(AtomicBool::new(false)));
         let serving = thread::spawn({
-            let is_over = Arc::clone(&is_over);
+            let (calls, is_over) = (calls.clone(), Arc::clone(&is_over));
             move || serve(&calls, &usual, &is_over)
         });
-        FarShell { script: path, is_over, serving: Some(serving) }
+        FarShell { script: path, calls, is_over, serving: Some(serving) }
+    }
+
+    /// From now on nobody reaches a host of this name, but by commands that are there.
+    pub fn reach_no_more(&self, host: &str) {
+        File::create(self.calls.join(format!("no-{host}"))).unwrap();
     }
 
     /// The command.

@@ -215,8 +215,8 @@ enum Told {
 proptest! {
     /// Whenever hosts are lost, as many as there are copies, and whichever marks of the newest epoch have
     /// not come, also if some come back with nothing: the others come to a start from an epoch that all
-    /// ranks have, with stores that say so. Nor does it matter that the launcher is lost then, and what it had
-    /// told agents that had not heard it: another one begins with what they know.
+    /// ranks have, with stores that say so. Nor does it matter that the launcher is lost then, with what it
+    /// had told agents that had not heard it: another one begins with what they know.
     #[test]
     fn hosts_may_be_lost_and_come_back_at_any_moment_of_a_recall(
         copies in 1u32..3,
