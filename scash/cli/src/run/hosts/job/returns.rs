@@ -257,7 +257,8 @@ impl Job<'_> {
         (link.stage, link.ready_by) = (AgentStage::Running, None);
         self.unreached.remove(&host);
         link.send(&Down::Go);
-        // Should the launcher be lost, and this be all that the next one reaches: ranks do not begin anew.
+        // The next launcher may reach only this one and hosts that were cut off for long: ranks do not go on
+        // from what those have.
         link.send(&Down::Had(had));
         if is_recalled {
             link.send(&Down::Recall);

@@ -142,7 +142,9 @@ impl Job<'_> {
         }
         let (all, there) = self.quorum.count(is_reached);
         let why = format!(
-            "{why}; {there} of the {all} hosts that have a say are left, and with --standby the launcher that has more than half goes on: this may be the one on host {name}, and `scash resume` elsewhere does so, too"
+            "{why}; {there} of the {all} hosts that have a say are left, and with --standby the launcher that \
+             has more than half goes on: this may be the one on host {name}, and `scash resume` elsewhere does \
+             so, too"
         );
         self.leave_to_another(JobFailure { rank: None, why, status: 0 });
         true

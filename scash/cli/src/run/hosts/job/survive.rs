@@ -39,7 +39,7 @@ pub(super) struct Survival {
     pub(super) kept: Vec<u64>,
     /// The newest epoch of which ranks have told that were started last, and when.
     pub(super) committed: Option<(Epoch, Instant)>,
-    /// The newest of which ranks have told, or that they went on from.
+    /// The newest epoch of which any ranks have told, or that they went on from.
     had: Epoch,
     /// By rank: how many bytes of what it has printed have come.
     pub(super) come: Vec<Lengths>,
