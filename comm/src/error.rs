@@ -12,6 +12,14 @@ pub enum Error {
         /// What showed it.
         why: String,
     },
+    /// A peer that is to connect, or to be connected to, has not answered in time, or there is no way to it.
+    #[error("rank {rank} is out of reach: {why}")]
+    OutOfReach {
+        /// Its rank.
+        rank: u32,
+        /// What was tried.
+        why: String,
+    },
     /// The caller named a rank, segment or range that does not exist.
     #[error("{0}")]
     Invalid(String),

@@ -59,7 +59,9 @@ impl From<crate::fault::EngineError> for Error {
 impl From<scash_comm::Error> for Error {
     fn from(e: scash_comm::Error) -> Self {
         match e {
-            scash_comm::Error::Down { rank, why } => Error::Lost { rank, why },
+            scash_comm::Error::Down { rank, why } | scash_comm::Error::OutOfReach { rank, why } => {
+                Error::Lost { rank, why }
+            }
             e => Error::Broken(e.to_string()),
         }
     }

@@ -4,10 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, FarShell, Hosts, HostsJob, MARK, new_mark, run, run_beside};
-use scash_tests::cluster::{wait_for_status_on, wait_until_all_are_gone};
+use scash_tests::cluster::{rank_of, wait_for_status_on, wait_until_all_are_gone};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -103,6 +104,39 @@ fn a_host_whose_ranks_others_cannot_reach_is_left_out_though_its_agent_answers()
         "`scash rejoin` takes it in again",
         "host 10.77.0.3 is back",
     ]);
+}
+
+#[test]
+fn a_host_is_left_out_whose_ranks_come_back_and_cannot_reach_others() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job(THREE));
+    let ended = run_through(&hosts, &job, |front| {
+        hosts.part(2, 3);
+        // All start again before any of them has missed another one.
+        kill_a_rank(&hosts, 1);
+        wait_for(&job, front, "host 10.77.0.3 is lost");
+        wait_for(&job, front, "copies of each checkpoint: 1, whole\n");
+    });
+    ended.said(&[
+        "host 10.77.0.3: its agent answers, and ranks of other hosts cannot reach its ranks: rank ",
+        " is out of reach: ",
+        "rank 3 comes back on host",
+    ]);
+}
+
+#[test]
+fn ranks_that_have_never_reached_each_other_end_the_job_though_hosts_may_be_lost() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    hosts.part(2, 3);
+    let job = replicas(hosts.job(THREE));
+    let ended = run(job.until_on(HERE, Path::new(env!("CARGO_BIN_EXE_until"))));
+    ended.failed(1, &["has lost another rank: rank ", " is out of reach: ", "ending the other ranks"]);
+    hosts.join(2, 3);
+}
+
+fn kill_a_rank(hosts: &Hosts, host: u32) {
+    let rank = hosts.processes(host).into_iter().find(|pid| rank_of(*pid).is_some()).unwrap();
+    kill(Pid::from_raw(rank), Signal::SIGKILL).unwrap();
 }
 
 #[test]

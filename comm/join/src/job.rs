@@ -114,11 +114,20 @@ pub fn size(name: &str, text: &str) -> Result<u64> {
 }
 
 /// The endpoint of the provider that was chosen for the job. Collective. `abi` is the number of what stands
-/// above: ranks of another one are refused.
+/// above: ranks of another one are refused. Where ranks are started again, one that does not reach one of
+/// another host waits for that, as one does later whose connection breaks.
 ///
 /// # Errors
 /// There is no such provider, it cannot serve these ranks, or joining failed.
 pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<dyn Endpoint>> {
+    let made = connect(member, network, abi);
+    if let Err(error @ Error::OutOfReach { rank, .. }) = &made {
+        member.cannot_connect(*rank, &error.to_string());
+    }
+    made
+}
+
+fn connect(member: &mut Member, network: &Network, abi: u32) -> Result<Box<dyn Endpoint>> {
     scash_comm::forked::watch();
     let (rank, size, threads) = (member.rank(), member.size(), member.threads());
     let here = (0..size).filter(|&other| member.host(other) == member.host(rank)).count();
@@ -130,7 +139,7 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
     let known = || member.address().map(|address| address.to_string());
     let interface = network.interface.clone().or_else(known);
     let bind = interface.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
-    let encrypt = network.encrypt;
+    let (encrypt, comes_back) = (network.encrypt, member.starts_again());
     // What its threads compete with for processors.
     let ranks_beside = if network.bound { 1 } else { ranks_here };
     let tcp = |port| TcpOptions {
@@ -141,6 +150,7 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
         threads,
         encrypt,
         congestion: network.congestion.clone(),
+        comes_back,
         ..TcpOptions::default()
     };
     let provider = member.provider().to_owned();

@@ -63,6 +63,7 @@ impl Numbering {
     pub(super) fn translate(&self, error: Error) -> Error {
         match error {
             Error::Down { rank, why } => Error::Down { rank: self.job(rank), why },
+            Error::OutOfReach { rank, why } => Error::OutOfReach { rank: self.job(rank), why },
             Error::Protocol { rank, why } => Error::Protocol { rank: self.job(rank), why },
             Error::Full { rank, held, bound } => Error::Full { rank: self.job(rank), held, bound },
             error @ (Error::Invalid(_) | Error::TooLong { .. } | Error::Io { .. }) => error,

@@ -46,16 +46,18 @@ impl From<std::io::Error> for LossReason {
         if error.raw_os_error() == Some(libc::EFAULT) {
             return Self::BadBuffer;
         }
-        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        match error.raw_os_error().map(Errno::from_raw).filter(is_no_way) {
             // An end of the process closes or resets its connections, even if it is killed.
-            errno @ (Errno::ETIMEDOUT
-            | Errno::EHOSTUNREACH
-            | Errno::EHOSTDOWN
-            | Errno::ENETUNREACH
-            | Errno::ENETDOWN) => Self::Cut(format!("the connection to it broke: {}", errno.desc())),
-            _ => Self::Lost(format!("its connection failed: {error}")),
+            Some(errno) => Self::Cut(format!("the connection to it broke: {}", errno.desc())),
+            None => Self::Lost(format!("its connection failed: {error}")),
         }
     }
+}
+
+/// Whether a connection failed so because there is no way to the other side, which may live.
+pub fn is_no_way(errno: &Errno) -> bool {
+    use Errno::{EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ETIMEDOUT};
+    matches!(errno, ETIMEDOUT | EHOSTUNREACH | EHOSTDOWN | ENETUNREACH | ENETDOWN)
 }
 
 impl From<Garbage> for LossReason {

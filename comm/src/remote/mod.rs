@@ -9,6 +9,6 @@ mod segments;
 
 pub use counters::Counters;
 pub use garbage::{Garbage, garbage, u16_at, u32_at, u64_at};
-pub use loss_reason::{BAD_BUFFER, LossReason};
+pub use loss_reason::{BAD_BUFFER, LossReason, is_no_way};
 pub use operation::{OPERATION, Operation};
 pub use segments::Segments;

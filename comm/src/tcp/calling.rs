@@ -18,7 +18,9 @@ use super::noise::{Keys, NoiseExchange, OFFER};
 use super::refusal::Refusal;
 use super::sealed::NewConnection;
 use super::sys;
+use crate::remote::is_no_way;
 use crate::{Error, descriptors};
+use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -80,6 +82,8 @@ struct PendingCall {
     /// If it has been cut off before: when it is to be called again, and how long to wait after the next
     /// time.
     again: Option<(Instant, Duration)>,
+    /// There was no way to it, as the system said.
+    no_way: Option<Errno>,
 }
 
 impl PendingCall {
@@ -94,7 +98,16 @@ impl PendingCall {
     }
 
     fn error(&self, why: &str) -> Error {
-        Error::Down { rank: self.rank, why: format!("no connection to it at {}: {why}", self.address) }
+        Error::Down { rank: self.rank, why: self.without(why) }
+    }
+
+    fn out_of_reach(&self) -> Error {
+        let why = self.no_way.map_or("it did not answer in time", Errno::desc);
+        Error::OutOfReach { rank: self.rank, why: self.without(why) }
+    }
+
+    fn without(&self, why: &str) -> String {
+        format!("no connection to it at {}: {why}", self.address)
     }
 }
 
@@ -102,7 +115,7 @@ impl<'a> ConnectionAttempts<'a> {
     /// To these ranks, all classes each.
     fn new(job: &'a Job, me: u32, lower: &[(u32, SocketAddr)]) -> Self {
         let wanted = |&(rank, address): &(u32, SocketAddr)| {
-            ConnectionClass::ALL.map(|class| PendingCall { rank, address, class, again: None })
+            ConnectionClass::ALL.map(|class| PendingCall { rank, address, class, again: None, no_way: None })
         };
         let waiting = lower.iter().flat_map(wanted).collect();
         Self { job, me, waiting, under_way: Vec::new(), made: Vec::new() }
@@ -145,7 +158,11 @@ impl<'a> ConnectionAttempts<'a> {
 
     fn take_miss(&mut self, wanted: PendingCall, miss: Miss) -> Result<(), Error> {
         match miss {
-            Miss::HungUp => self.waiting.push(wanted.later()),
+            Miss::HungUp => self.waiting.push(PendingCall { no_way: None, ..wanted.later() }),
+            Miss::NoWay(errno) if self.job.comes_back => {
+                self.waiting.push(PendingCall { no_way: Some(errno), ..wanted.later() });
+            }
+            Miss::NoWay(errno) => return Err(wanted.error(errno.desc())),
             Miss::Failed(why) => return Err(wanted.error(&why)),
         }
         Ok(())
@@ -154,11 +171,16 @@ impl<'a> ConnectionAttempts<'a> {
     /// What to say when the time is up: of one that hangs up, if there is any, since that is the stranger
     /// thing.
     fn too_late(&self) -> Option<Error> {
-        let wanted = || self.waiting.iter().chain(self.under_way.iter().map(|(wanted, _)| wanted));
-        let hangs_up = wanted().find(|wanted| wanted.again.is_some()).map(|wanted| {
-            wanted.error("it closes each connection during the handshake; its stderr says why")
-        });
-        hangs_up.or_else(|| wanted().next().map(|wanted| wanted.error("it did not answer in time")))
+        // Those that still wait for their turn may be as well as any.
+        let wanted = || self.under_way.iter().map(|(wanted, _)| wanted).chain(&self.waiting);
+        // And one that has hung up before, and answers no more, may have another reason for that.
+        let answers = self.under_way.iter().filter(|(_, call)| call.stage != CallStage::Dialling);
+        let mut called = answers.map(|(wanted, _)| wanted).chain(&self.waiting);
+        let hangs_up =
+            called.find(|wanted| wanted.again.is_some() && wanted.no_way.is_none()).map(|wanted| {
+                wanted.error("it closes each connection during the handshake; its stderr says why")
+            });
+        hangs_up.or_else(|| wanted().next().map(PendingCall::out_of_reach))
     }
 
     /// What has been made, when that is all.
@@ -178,6 +200,8 @@ enum Miss {
     /// It was cut off. A rank does that to some callers when strangers crowd its port: the next call may do
     /// better.
     HungUp,
+    /// There is no way to it, by all that the system knows.
+    NoWay(Errno),
     /// As the text says, and for good.
     Failed(String),
 }
@@ -190,6 +214,9 @@ impl From<Refusal> for Miss {
 
 impl From<std::io::Error> for Miss {
     fn from(error: std::io::Error) -> Self {
+        if let Some(errno) = error.raw_os_error().map(Errno::from_raw).filter(is_no_way) {
+            return Miss::NoWay(errno);
+        }
         match error.kind() {
             ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Miss::HungUp,
             // Those that crowd this rank's own port hold descriptors, for a while.

@@ -106,6 +106,8 @@ pub(super) struct Job {
     pub(super) encrypted: bool,
     /// How fast its connections send.
     pub(super) congestion: Congestion,
+    /// Whether ranks that cannot reach each other are started again.
+    pub(super) comes_back: bool,
 }
 
 impl Job {

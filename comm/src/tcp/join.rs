@@ -48,6 +48,7 @@ pub(super) fn join(
         secret: exchange.secret().clone(),
         encrypted: options.encrypt,
         congestion: options.congestion.clone(),
+        comes_back: options.comes_back,
     };
     let addresses = read_cards(&job, &exchange.all_gather(&card(&job, address), &[])?)?;
     let here = exchange.host(me);

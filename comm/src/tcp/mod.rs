@@ -136,6 +136,9 @@ pub struct TcpOptions {
     pub encrypt: bool,
     /// How fast connections send.
     pub congestion: Congestion,
+    /// Whether ranks that cannot reach each other are started again, elsewhere if need be. Then a rank to
+    /// which there is no way is called until the time is up, and all tell at the same time whom they miss.
+    pub comes_back: bool,
 }
 
 impl Default for TcpOptions {
@@ -149,6 +152,7 @@ impl Default for TcpOptions {
             timeout: Duration::from_secs(30),
             encrypt: false,
             congestion: Congestion::default(),
+            comes_back: false,
         }
     }
 }

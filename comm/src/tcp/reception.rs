@@ -147,7 +147,7 @@ impl<'a> Reception<'a> {
         let rank = self.missing().next().unwrap_or(self.me);
         let others = self.missing().count().saturating_sub(1);
         let others = if others > 0 { format!(", nor did {others} others") } else { String::new() };
-        Error::Down { rank, why: format!("it did not connect in time{others}; its stderr may say why") }
+        Error::OutOfReach { rank, why: format!("it did not connect in time{others}; its stderr may say why") }
     }
 
     fn wait(&self) {

@@ -24,7 +24,14 @@ pub fn address_of(text: &str) -> std::result::Result<IpAddr, String> {
 
 fn job(size: u32, secret: &Secret) -> Job {
     // What ranks tell each other here are addresses, which their own connections do not need to be secret.
-    Job { size, abi: ABI, secret: secret.clone(), encrypted: false, congestion: Congestion::System }
+    Job {
+        size,
+        abi: ABI,
+        secret: secret.clone(),
+        encrypted: false,
+        congestion: Congestion::System,
+        comes_back: false,
+    }
 }
 
 /// At rank 0: receives these other ranks of `size`, in their order.

@@ -273,7 +273,9 @@ fn bytes_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
 /// gone for shared memory, too.
 fn told(error: scash_comm::Error) -> Error {
     match error {
-        scash_comm::Error::Down { rank, why } => Error::Lost { rank, why },
+        scash_comm::Error::Down { rank, why } | scash_comm::Error::OutOfReach { rank, why } => {
+            Error::Lost { rank, why }
+        }
         error @ scash_comm::Error::Protocol { .. } => Error::Broken(error.to_string()),
         error => Error::Argument(error.to_string()),
     }

@@ -9,9 +9,10 @@ use super::io;
 use super::layout::Layout;
 use super::line::{self, Blocking, Received};
 use super::page::JobPage;
-use super::roster::{self, Reason};
+use super::roster::{self, AfterCut, Reason};
 use super::{Settings, vars};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use scash_comm::descriptors::out_of_the_way;
 use scash_comm::say;
 use scash_comm::wipe;
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// How long to wait until other ranks have taken the descriptors that are on their way to them.
 const CONGESTION: Duration = Duration::from_secs(30);
+/// How long a rank that cannot connect to another one waits until its launcher has decided about that.
+const PATIENCE_SECONDS: u32 = 30;
 
 /// A rank as a member of its job: who it is, and its connection to the others.
 #[derive(Debug)]
@@ -249,9 +252,24 @@ impl Member {
     /// Tells the launcher that the way to another rank broke, which has not ended: it ends the job, and says
     /// why. `waits`: unless it can start all ranks again elsewhere, for which this one waits.
     pub fn tell_cut(&mut self, other: u32, why: &str, waits: bool) -> Result<()> {
+        let then = if waits { AfterCut::Waits } else { AfterCut::Ends };
         match &mut self.connection {
-            Connection::Line(line) => line.send(LineKind::Cut, 0, &roster::cut(other, why, waits), &[]),
+            Connection::Line(line) => line.send(LineKind::Cut, 0, &roster::cut(other, why, then), &[]),
             Connection::Alone(_) => Ok(()),
+        }
+    }
+
+    /// This rank does not reach one of another host. Where the launcher can start all ranks again elsewhere,
+    /// tells it, and waits until it ends this one; returns when the launcher says that the job ends, or after
+    /// a while. Returns at once if the other one has died, which ends the job, or this rank.
+    pub(crate) fn cannot_connect(&mut self, other: u32, why: &str) {
+        let is_far = self.layout.host_of(other) != self.layout.host_of(self.rank);
+        let Connection::Line(line) = &mut self.connection else { return };
+        if !self.starts_again || !is_far || self.page.died(other) {
+            return;
+        }
+        if line.send(LineKind::Cut, 0, &roster::cut(other, why, AfterCut::WaitsToJoin), &[]).is_ok() {
+            line.wait(PATIENCE_SECONDS);
         }
     }
 }
@@ -284,6 +302,23 @@ impl BootLine {
                     return Err(io(what)(Errno::ETOOMANYREFS));
                 }
                 Err(errno) => return Err(io("writing to the launcher")(errno)),
+            }
+        }
+    }
+
+    /// Waits until the launcher says something or is gone, for so long at most.
+    fn wait(&self, seconds: u32) {
+        // Counted, so that a job may be stopped for long in it.
+        for _ in 0..seconds {
+            let until = Instant::now() + Duration::from_secs(1);
+            while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            {
+                let mut line = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+                let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+                // A signal is no word of the launcher.
+                if poll(&mut line, left).is_ok_and(|ready| ready > 0) {
+                    return;
+                }
             }
         }
     }

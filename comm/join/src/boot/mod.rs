@@ -64,7 +64,7 @@
 //! | 5 | Gathered | to the rank | per rank: blob length `u64`, descriptors `u32` (0 for ranks of other hosts); then all blobs | those of its host, in rank order |
 //! | 6 | Finalized | to the launcher | none | none |
 //! | 7 | Abort | to the rank | reason `u8` (0 refused, 1 a rank is gone), rank `u32`, text (UTF-8) | none |
-//! | 8 | Cut: the way to another rank broke, and that rank has not ended | to the launcher | 1 if the rank waits to be started again, else 0; the other rank (u32); text (UTF-8) | none |
+//! | 8 | Cut: the way to another rank broke, and that rank has not ended | to the launcher | 1 if the rank waits to be started again, 2 if it does and was joining, else 0; the other rank (u32); text (UTF-8) | none |
 //!
 //! `sequence` counts a rank's gathers from 0; it is 0 in the other kinds.
 //!

@@ -78,6 +78,19 @@ pub struct Accusation {
     pub other: u32,
     /// What happened to the connection.
     pub why: String,
+    /// Whether it was still to be made.
+    pub is_joining: bool,
+}
+
+/// What a rank does that cannot reach another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterCut {
+    /// It ends with an error.
+    Ends = 0,
+    /// It waits until all are started again.
+    Waits = 1,
+    /// The same, and it was connecting to the other one.
+    WaitsToJoin = 2,
 }
 
 /// How far a rank has come.
@@ -246,15 +259,17 @@ impl Roster {
         /// More is no sentence.
         const MOST: usize = 1000;
         let size = self.entries.len();
-        let Some((&[waits, a, b, c, d], why)) = message.bytes.split_first_chunk() else {
+        let Some((&[then, a, b, c, d], why)) = message.bytes.split_first_chunk() else {
             return self.sent_malformed(rank, "a cut link without the rank behind it");
         };
         let other = u32::from_le_bytes([a, b, c, d]);
         if other as usize >= size || other == rank {
             return self.sent_malformed(rank, "a cut link to a rank that there is not");
         }
-        let accusation = Accusation { rank, other, why: text(&why[..why.len().min(MOST)]) };
-        if waits == 1 { self.outputs.push(Output::Accuse(accusation)) } else { self.believe(&accusation) }
+        let is_joining = then == AfterCut::WaitsToJoin as u8;
+        let accusation = Accusation { rank, other, why: text(&why[..why.len().min(MOST)]), is_joining };
+        let waits = is_joining || then == AfterCut::Waits as u8;
+        if waits { self.outputs.push(Output::Accuse(accusation)) } else { self.believe(&accusation) }
     }
 
     /// The job ends because a rank cannot reach another one.
@@ -315,8 +330,8 @@ pub(super) fn abort(reason: Reason, rank: u32, text: &str) -> Message {
 }
 
 /// What a rank says that cannot reach another one.
-pub(super) fn cut(other: u32, why: &str, waits: bool) -> Vec<u8> {
-    [&[u8::from(waits)][..], &other.to_le_bytes(), why.as_bytes()].concat()
+pub(super) fn cut(other: u32, why: &str, then: AfterCut) -> Vec<u8> {
+    [&[then as u8][..], &other.to_le_bytes(), why.as_bytes()].concat()
 }
 
 /// What is wrong with a job of ranks with these identities, if they are not all the same.

@@ -14,6 +14,7 @@ fn job(size: u32) -> Job {
         secret: Secret::from_bytes([3; 32]),
         encrypted: false,
         congestion: Congestion::System,
+        comes_back: false,
     }
 }
 
@@ -131,6 +132,39 @@ fn a_rank_that_says_nothing_is_named_when_the_time_is_up() {
     let (_listener, address) = listener();
     let error = complaint(&job(2), address, Instant::now() + Duration::from_millis(50));
     assert!(error.contains("rank 0") && error.contains("did not answer in time"), "{error}");
+}
+
+#[test]
+fn a_rank_to_which_there_is_no_way_is_called_again_only_where_ranks_come_back() {
+    let (_listener, address) = listener();
+    let miss = |comes_back| {
+        let job = Job { comes_back, ..job(2) };
+        let mut calls = ConnectionAttempts::new(&job, 1, &[(0, address)]);
+        let wanted = calls.waiting.pop().unwrap();
+        let (failed, left) = (calls.take_miss(wanted, Miss::NoWay(Errno::EHOSTUNREACH)), calls.waiting.len());
+        (failed.map(|()| calls.waiting.swap_remove(left - 1).out_of_reach()), left)
+    };
+    let (failed, left) = miss(false);
+    assert!(matches!(failed.unwrap_err(), Error::Down { rank: 0, why } if why.contains("No route to host")));
+    assert_eq!(left, ConnectionClass::ALL.len() - 1);
+    let (waits, left) = miss(true);
+    let error = waits.unwrap();
+    assert!(
+        matches!(&error, Error::OutOfReach { rank: 0, why } if why.contains("No route to host")),
+        "{error}"
+    );
+    assert_eq!(left, ConnectionClass::ALL.len());
+}
+
+#[test]
+fn who_was_called_in_vain_is_named_and_not_who_waited_for_a_turn() {
+    let (_listener, address) = listener();
+    let (job, lower) = (job(101), (0..100).map(|rank| (rank, address)).collect::<Vec<_>>());
+    let mut calls = ConnectionAttempts::new(&job, 100, &lower);
+    calls.start().unwrap();
+    assert!(calls.waiting.iter().any(|wanted| wanted.rank == 0), "all are called");
+    let error = calls.too_late().unwrap();
+    assert!(matches!(error, Error::OutOfReach { rank: 99, .. }), "{error}");
 }
 
 /// What rank 2 says of a rank 0 of such a job that expects these ranks.

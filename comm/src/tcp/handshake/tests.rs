@@ -10,6 +10,7 @@ fn job() -> Job {
         secret: Secret::from_bytes([7; 32]),
         encrypted: false,
         congestion: Congestion::System,
+        comes_back: false,
     }
 }
 

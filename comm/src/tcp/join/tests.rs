@@ -18,6 +18,7 @@ fn job(size: u32) -> Job {
         secret: Secret::from_bytes([3; 32]),
         encrypted: false,
         congestion: Congestion::System,
+        comes_back: false,
     }
 }
 

@@ -17,6 +17,7 @@ fn job() -> Job {
         secret: Secret::from_bytes([3; 32]),
         encrypted: false,
         congestion: Congestion::System,
+        comes_back: false,
     }
 }
 

@@ -157,7 +157,7 @@ pub enum scomm_op_t {
 pub(super) fn code(error: &Error) -> c_int {
     let result = match error {
         Error::Invalid(_) => scomm_result_t::SCOMM_ERROR_INVALID,
-        Error::Down { .. } => scomm_result_t::SCOMM_ERROR_DOWN,
+        Error::Down { .. } | Error::OutOfReach { .. } => scomm_result_t::SCOMM_ERROR_DOWN,
         Error::TooLong { .. } => scomm_result_t::SCOMM_ERROR_TOO_LONG,
         Error::Protocol { .. } => scomm_result_t::SCOMM_ERROR_PROTOCOL,
         Error::Full { .. } => scomm_result_t::SCOMM_ERROR_FULL,

@@ -3,6 +3,7 @@
 
 use super::Job;
 use super::survive::Survival;
+use scash_ft::{Base, Epoch};
 use scash_join::boot::{Accusation, Layout};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ pub(super) struct Accusations {
     /// Pairs of hosts, the lower number first.
     links: BTreeSet<(u32, u32)>,
     /// What was said first, and when.
-    first: Option<(String, Instant)>,
+    first: Option<(Accusation, Instant)>,
     /// When one is judged.
     judged_at: Option<Instant>,
 }
@@ -26,7 +27,7 @@ impl Accusations {
     fn add(&mut self, accusation: Accusation, layout: &Layout, now: Instant) {
         let [one, other] = [accusation.rank, accusation.other].map(|rank| layout.host_of(rank));
         self.links.insert((one.min(other), one.max(other)));
-        self.first.get_or_insert((accusation.why, now));
+        self.first.get_or_insert((accusation, now));
         self.judged_at.get_or_insert(now + TOGETHER);
     }
 
@@ -35,15 +36,15 @@ impl Accusations {
         self.judged_at
     }
 
-    /// The host that is left out, and why, if it is time. `heard`: when the launcher has heard a host last.
-    /// One that it has not heard since ranks missed others may be down, so that it would be the others that
-    /// are left out: it is waited for, until it says something, or is missed for its silence.
+    /// The host that is left out, and for what, if it is time. `heard`: when the launcher has heard a host
+    /// last. One that it has not heard since ranks missed others may be down, so that it would be the others
+    /// that are left out: it is waited for, until it says something, or is missed for its silence.
     fn judge(
         &mut self,
         layout: &Layout,
         heard: impl Fn(u32) -> Instant,
         now: Instant,
-    ) -> Option<(u32, String)> {
+    ) -> Option<(u32, Accusation)> {
         self.judged_at.filter(|at| now >= *at)?;
         let (_, since) = self.first.as_ref()?;
         if self.links.iter().any(|(one, other)| [one, other].iter().any(|host| heard(**host) < *since)) {
@@ -51,8 +52,8 @@ impl Accusations {
             return None;
         }
         let worst = self.worst(layout)?;
-        let (why, _) = std::mem::take(self).first?;
-        Some((worst, why))
+        let (first, _) = std::mem::take(self).first?;
+        Some((worst, first))
     }
 
     /// The host that has most cut links; among several, that which has fewest ranks, and then the last one.
@@ -84,10 +85,11 @@ impl Job<'_> {
 
     /// Leaves the host out that has most cut links, when all have had the time to say so.
     pub(super) fn judge_accusations(&mut self) {
-        let Some(Survival { accusations, recovery, recall, returns, rule, .. }) = &mut self.survival else {
-            return;
-        };
-        if recovery.is_ending() || recall.is_under_way() {
+        let may_go_on = self.supervisor.may_go_on();
+        let Some(survival) = &mut self.survival else { return };
+        let had = survival.newest_had();
+        let Survival { accusations, recovery, recall, returns, rule, .. } = survival;
+        if recovery.is_ending() || recall.is_under_way() || !may_go_on {
             *accusations = Accusations::default(); // that ended the ranks that could not reach each other
             return;
         }
@@ -98,7 +100,12 @@ impl Job<'_> {
             // Its system has answered since, or it would have been missed.
             if is_missed_soon && link.probe.is_some() && link.was_probed { now } else { link.heard }
         };
-        let Some((host, why)) = accusations.judge(&self.layout, heard, now) else { return };
+        let Some((host, first)) = accusations.judge(&self.layout, heard, now) else { return };
+        // Hosts that do not reach each other when a job begins are not set up to, which the user must know.
+        if first.is_joining && recovery.base() == Base::default() && had == Epoch(0) {
+            return self.launcher_relay.believe(&first);
+        }
+        let why = first.why;
         returns.leave_out(host);
         let then = if rule.count > 0 {
             "; when the network is mended, `scash rejoin` takes it in again"
@@ -118,7 +125,7 @@ mod tests {
         let mut accusations = Accusations::default();
         for (rank, other) in pairs {
             let (rank, other, why) = (*rank, *other, "it is cut".to_owned());
-            accusations.add(Accusation { rank, other, why }, layout, now);
+            accusations.add(Accusation { rank, other, why, is_joining: false }, layout, now);
         }
         assert_eq!(accusations.deadline(), Some(now + TOGETHER));
         accusations
@@ -163,6 +170,6 @@ mod tests {
         // Host 2 is not accused, and nobody waits for its word.
         let heard = |host: u32| if host == 2 { before } else { now };
         let judged = accusations.judge(&layout, heard, later + TOGETHER);
-        assert_eq!(judged, Some((0, "it is cut".to_owned())));
+        assert_eq!(judged.map(|(host, first)| (host, first.why)), Some((0, "it is cut".to_owned())));
     }
 }
