@@ -2,6 +2,5 @@
 
 pub mod cluster;
 pub mod patterns;
-pub mod sim;
 pub mod snapshot;
 pub mod soak;

@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
+use scash_sim::rng::Rng;
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, Job, kinds};
-use scash_tests::sim::rng::Rng;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -15,7 +15,7 @@ use scash_proto::wire::{
     Token,
 };
 use scash_proto::{PAGE_SIZE, Pages, Rank};
-use scash_tests::sim::rng::Rng;
+use scash_sim::rng::Rng;
 
 /// Messages that are tried.
 const TRIES: u32 = 300_000;

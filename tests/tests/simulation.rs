@@ -7,9 +7,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use scash_proto::Sharing;
-use scash_tests::sim::random::{self, RandomProgram};
-use scash_tests::sim::report::{self, OUTPUTS, Report};
-use scash_tests::sim::{Failure, Setup, World};
+use scash_sim::random::{self, RandomProgram};
+use scash_sim::report::{self, OUTPUTS, Report};
+use scash_sim::{Failure, Setup, World};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,10 +6,10 @@
 use scash_proto::node::{Counters, ObjectKind};
 use scash_proto::wire::sync::{Request, Signal};
 use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Placement, Protocol, Rank};
-use scash_tests::sim::program::{Interval, Op, Script, Span};
-use scash_tests::sim::report::{self, Report};
-use scash_tests::sim::rng::Rng;
-use scash_tests::sim::{Setup, World};
+use scash_sim::program::{Interval, Op, Script, Span};
+use scash_sim::report::{self, Report};
+use scash_sim::rng::Rng;
+use scash_sim::{Setup, World};
 use std::num::NonZeroU32;
 
 /// A job over a network, as the runtime would set it up.

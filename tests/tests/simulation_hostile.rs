@@ -3,8 +3,8 @@
 
 #![allow(clippy::print_stdout)]
 
-use scash_tests::sim::random::{self, RandomProgram};
-use scash_tests::sim::{Setup, World};
+use scash_sim::random::{self, RandomProgram};
+use scash_sim::{Setup, World};
 
 /// How a job with lies ends, by a text in the failure.
 const ENDS: [&str; 10] = [

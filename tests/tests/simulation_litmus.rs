@@ -7,9 +7,9 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_proto::Sharing;
-use scash_tests::sim::litmus::orders::{self, Order, Outcome};
-use scash_tests::sim::litmus::{Job, Run, buffers, bytes, counters, mixtures};
-use scash_tests::sim::report::Report;
+use scash_sim::litmus::orders::{self, Order, Outcome};
+use scash_sim::litmus::{Job, Run, buffers, bytes, counters, mixtures};
+use scash_sim::report::Report;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -6,9 +6,9 @@ use scash_proto::interpreter::MOST_GOT;
 use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Request, Signal};
 use scash_proto::{AllocOptions, Placement, Protocol};
-use scash_tests::sim::program::{Change, Interval, Op, Script, Span, Word};
-use scash_tests::sim::report::Report;
-use scash_tests::sim::{Setup, World};
+use scash_sim::program::{Change, Interval, Op, Script, Span, Word};
+use scash_sim::report::Report;
+use scash_sim::{Setup, World};
 use std::collections::BTreeSet;
 
 /// Runs intervals after one in which an object is made, whose manager is rank 0, in both kinds of network,

@@ -5,9 +5,9 @@
 use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Request, Signal};
 use scash_proto::{AllocOptions, Placement, Protocol};
-use scash_tests::sim::program::{FIRST_NAME, Interval, Op, Script, Span};
-use scash_tests::sim::report::Report;
-use scash_tests::sim::{Setup, World};
+use scash_sim::program::{FIRST_NAME, Interval, Op, Script, Span};
+use scash_sim::report::Report;
+use scash_sim::{Setup, World};
 
 const SEMAPHORE: ObjectKind = ObjectKind::Semaphore(0);
 /// What the programs call the object that one rank makes.

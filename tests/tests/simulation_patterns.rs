@@ -5,9 +5,9 @@
 
 use scash_proto::node::{Collective, Counters, Outcome};
 use scash_proto::{AllocOptions, PAGE_SIZE, Placement, Protocol, Rank};
-use scash_tests::sim::program::{Interval, Op, Script, Span};
-use scash_tests::sim::report::{Report, Traffic};
-use scash_tests::sim::{Setup, World};
+use scash_sim::program::{Interval, Op, Script, Span};
+use scash_sim::report::{Report, Traffic};
+use scash_sim::{Setup, World};
 use std::ops::Range;
 
 fn run(setup: Setup, script: Script) -> Report {

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_proto::races::Race;
-use scash_tests::sim::random::{self, RandomProgram};
-use scash_tests::sim::{Setup, World};
+use scash_sim::random::{self, RandomProgram};
+use scash_sim::{Setup, World};
 
 /// Programs that are run.
 const SEEDS: u64 = 1_500;

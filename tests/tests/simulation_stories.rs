@@ -3,8 +3,8 @@
 
 use scash_proto::node::Collective;
 use scash_proto::{AllocOptions, Pages, Placement, Protocol, Rank, Transfer};
-use scash_tests::sim::program::{Change, Op, Script, Span, Word};
-use scash_tests::sim::{Setup, World};
+use scash_sim::program::{Change, Op, Script, Span, Word};
+use scash_sim::{Setup, World};
 use std::ops::Range;
 
 /// Runs a program under many schedules, half of them with shared memory, half with a network, a few things

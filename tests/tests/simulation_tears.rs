@@ -4,8 +4,8 @@
 
 use scash_proto::node::ObjectKind;
 use scash_proto::{AllocOptions, Pages, Placement, Protocol};
-use scash_tests::sim::program::{Op, Script, Span};
-use scash_tests::sim::{Setup, World};
+use scash_sim::program::{Op, Script, Span};
+use scash_sim::{Setup, World};
 
 /// Runs a program under many schedules, in which every order is torn.
 fn torn_schedules(base: Setup, program: impl Fn() -> Script) {

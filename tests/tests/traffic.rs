@@ -3,9 +3,9 @@
 
 use scash_proto::PAGE_SIZE;
 use scash_proto::node::MIGRATE_AFTER;
+use scash_sim::program::Script;
+use scash_sim::{Setup, World};
 use scash_tests::patterns::{ALL, Pattern, REGION};
-use scash_tests::sim::program::Script;
-use scash_tests::sim::{Setup, World};
 use scash_tests::snapshot::Table;
 use std::path::Path;
 
@@ -42,7 +42,7 @@ fn cost(pattern: &Pattern, provider: &str, ranks: u32) -> Vec<u64> {
 fn cost_of(name: &str, setup: Setup, script: Script) -> Vec<u64> {
     let report = World::new(setup, script.into_program()).run();
     let report = report.unwrap_or_else(|failure| panic!("{name}: {failure}"));
-    let sum = |of: fn(&scash_tests::sim::report::Traffic) -> u64| -> u64 {
+    let sum = |of: fn(&scash_sim::report::Traffic) -> u64| -> u64 {
         report.periods.iter().map(|period| of(&period.traffic)).sum()
     };
     let (fetched, put) = (sum(|t| t.gets), sum(|t| t.puts));

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
 use scash::Dsm;
-use scash_tests::sim::rng::Rng;
+use scash_sim::rng::Rng;
 
 /// Objects at the most.
 const MOST: u32 = 3000;

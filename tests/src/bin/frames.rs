@@ -7,7 +7,7 @@
 
 use scash::runtime::{self, FrameSharing, Runtime};
 use scash::{AllocOptions, Result};
-use scash_tests::sim::rng::Rng;
+use scash_sim::rng::Rng;
 use std::process::ExitCode;
 
 /// An allocation of this rank's program.

@@ -1,8 +1,8 @@
 //! Programs that divide arrays among the ranks, and meet at memory barriers.
 
 use super::{REGION, array, part, read, write};
-use crate::sim::program::Script;
 use scash_proto::PAGE_SIZE;
+use scash_sim::program::Script;
 
 /// Three products of two matrices of 128×128 numbers of 8 bytes: each rank has rows of the product, and reads
 /// all of the second factor.

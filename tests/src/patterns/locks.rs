@@ -1,10 +1,10 @@
 //! Programs whose ranks see each other's writes between memory barriers.
 
 use super::{REGION, array, read, write};
-use crate::sim::program::{Op, Script};
 use scash_proto::PAGE_SIZE;
 use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Request, Signal};
+use scash_sim::program::{Op, Script};
 use std::ops::Range;
 
 /// Relaxation whose ranks do not wait for each other: who writes the edges of its rows, or reads those of a

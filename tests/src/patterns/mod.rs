@@ -8,10 +8,10 @@ mod arrays;
 mod locks;
 mod turns;
 
-use crate::sim::program::{Interval, Op, Script, Span};
 use scash_bench::scale::Trace;
 use scash_bench::scale::trace::{self, Laplace, Lu};
 use scash_proto::{AllocOptions, PAGE_SIZE, Pages};
+use scash_sim::program::{Interval, Op, Script, Span};
 use std::ops::Range;
 
 /// A program.

@@ -1,8 +1,8 @@
 //! Programs with memory barriers in which who writes what changes, or in which all write the same page.
 
 use super::{REGION, array, part, read, write};
-use crate::sim::program::Script;
 use scash_proto::PAGE_SIZE;
+use scash_sim::program::Script;
 
 /// Each rank writes its part of one page; then all read the whole of it. Twenty times.
 pub(super) fn false_sharing(ranks: u32) -> Script {

@@ -3,8 +3,8 @@
 use super::programs::{PROGRAMS, Program};
 use super::spread::{self, Spread};
 use crate::cluster::{Hosts, Kind, kinds};
-use crate::sim::rng::Rng;
 use scash_ft::inject::{self, InjectedAction, Injection, Point, When};
+use scash_sim::rng::Rng;
 use std::fmt;
 use std::path::Path;
 use std::process::Command;

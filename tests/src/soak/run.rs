@@ -9,7 +9,7 @@ use super::strikes::{Done, Hit, Process, Target, strike_job};
 use super::told::{self, Injected, News, Told};
 use crate::cluster::built::built;
 use crate::cluster::{Hosts, MARK, Observed, hung_up, new_mark, observe_losable};
-use crate::sim::rng::Rng;
+use scash_sim::rng::Rng;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};

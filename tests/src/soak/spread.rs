@@ -2,8 +2,8 @@
 
 use super::plan::{Blow, Strike, pause, rank_blow};
 use crate::cluster::Kind;
-use crate::sim::rng::Rng;
 use scash_bench::namespaces::address;
+use scash_sim::rng::Rng;
 
 /// Most hosts of a job.
 pub const MOST_HOSTS: u32 = 5;

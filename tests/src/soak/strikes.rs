@@ -4,10 +4,10 @@
 use super::plan::{Blow, Strike};
 use crate::cluster::built::built;
 use crate::cluster::{Hosts, children, is_interrupted, launcher, rank_of};
-use crate::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scash_bench::namespaces::address;
+use scash_sim::rng::Rng;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;

@@ -5,7 +5,7 @@
 //! each rank computes them for itself (the **oracle**) and compares whatever it reads. The threads of a rank
 //! (`scash run --threads`) share its work. The first wrong byte ends the rank, with its place.
 //!
-//! It is the twin on real memory of the simulator's random programs ([`scash_tests::sim::random`]).
+//! It is the twin on real memory of the simulator's random programs ([`scash_sim::random`]).
 
 #![allow(clippy::print_stdout, reason = "a rank tells what it has checked")]
 
@@ -13,7 +13,7 @@ mod plan;
 
 use plan::{Call, Edit, End, Piece, Use};
 use scash::runtime::{self, Runtime};
-use scash_tests::sim::rng::Rng;
+use scash_sim::rng::Rng;
 use std::error::Error;
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! What the ranks do, as every one of them computes it for itself from the seed.
 
 use scash::{AllocOptions, Placement, Protocol};
-use scash_tests::sim::rng::{Rng, mix};
+use scash_sim::rng::{Rng, mix};
 use std::num::NonZeroU32;
 use std::ops::Range;
 
