@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, FarShell, Hosts, HostsJob, MARK, new_mark, run, run_beside};
-use scash_tests::cluster::{rank_of, wait_for_status_on, wait_until_all_are_gone};
+use scash_tests::cluster::{launcher, rank_of, wait_for_status_on, wait_until_all_are_gone};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -79,6 +79,22 @@ fn a_host_whose_agent_and_ranks_are_stopped_for_a_while_is_not_missed() {
         signal(nix::sys::signal::Signal::SIGSTOP);
         std::thread::sleep(Duration::from_millis(1500));
         signal(nix::sys::signal::Signal::SIGCONT);
+    });
+    assert_eq!(ended.err, "", "{ended}");
+}
+
+#[test]
+fn nobody_is_missed_after_all_machines_have_stood_still_for_long() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job(THREE));
+    let ended = run_through(&hosts, &job, |front| {
+        (1..=3).for_each(|host| hosts.signal(host, Signal::SIGSTOP));
+        std::thread::sleep(Duration::from_secs(22));
+        // The launcher goes on first, before any agent can say anything.
+        let launcher = launcher(front).unwrap();
+        kill(Pid::from_raw(launcher), Signal::SIGCONT).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        (1..=3).for_each(|host| hosts.signal(host, Signal::SIGCONT));
     });
     assert_eq!(ended.err, "", "{ended}");
 }

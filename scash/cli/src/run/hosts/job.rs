@@ -117,6 +117,8 @@ struct Job<'a> {
     tell_by: Option<Instant>,
     /// When agents are told next that the launcher is there.
     next_beat: Instant,
+    /// When it was looked last whether agents are there.
+    looked: Instant,
     /// When hosts are asked next whether they are there.
     next_probe: Instant,
     /// Until when killed ranks must have ended.
@@ -174,6 +176,7 @@ impl<'a> Job<'a> {
             start_by: Some(Instant::now() + if hosts.former.is_some() { takeover::START } else { START }),
             tell_by: Some(Instant::now() + IMPATIENCE),
             next_beat: Instant::now() + BEAT,
+            looked: Instant::now(),
             next_probe: Instant::now(),
             dead_by: None,
             held_back: Vec::new(),
@@ -465,6 +468,10 @@ impl<'a> Job<'a> {
     /// Notices agents that are gone, or that keep the job from ending.
     fn look_after_links(&mut self) {
         let now = Instant::now();
+        // While this launcher stood still, agents may have, too, as when a machine is suspended: they
+        // have not yet had the time to say anything.
+        let still = stood_still(std::mem::replace(&mut self.looked, now), now);
+        self.links.iter_mut().for_each(|link| link.heard += still);
         self.links.iter_mut().for_each(|link| link.reap(now));
         let is_late = |by: Option<Instant>| by.is_some_and(|by| now >= by);
         for host in 0..self.layout.hosts() {
@@ -560,6 +567,12 @@ impl<'a> Job<'a> {
             }
         }
     }
+}
+
+/// For how long a launcher stood still that looked after its agents then, and does so again now, as it does
+/// every [`BEAT`].
+fn stood_still(looked: Instant, now: Instant) -> Duration {
+    now.saturating_duration_since(looked + 2 * BEAT)
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {
