@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A barrier for threads that expect each other soon: it spins, and gives its processor away when the others
@@ -46,6 +47,10 @@ static inline void spin_hint(void)
 #endif
 }
 
+/* How often a thread yields before it naps: threads that do nothing else keep others from running. */
+enum { YIELDS = 400 };
+static const struct timespec nap = {0, 50000};
+
 /* The last to arrive has seen, by acquire-release on `missing`, what all did before; it meets the other
  * ranks, and passes all this on with the end of the round. A round cannot end before the thread that reads it
  * here arrives. */
@@ -59,13 +64,16 @@ static void barrier_wait(struct barrier *barrier)
         atomic_store_explicit(&barrier->round, round + 1, memory_order_release);
         return;
     }
-    int spins = barrier->spins;
+    int spins = barrier->spins, yields = YIELDS;
     while (atomic_load_explicit(&barrier->round, memory_order_acquire) == round) {
         if (spins > 0) {
             spins--;
             spin_hint();
-        } else {
+        } else if (yields > 0) {
+            yields--;
             sched_yield();
+        } else {
+            nanosleep(&nap, NULL);
         }
     }
 }

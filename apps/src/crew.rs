@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -263,8 +264,9 @@ fn pin_to(processor: usize) -> Result<()> {
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// A barrier for threads that expect each other soon: it spins, and gives its processor away when the others
-/// take longer, or when there are not enough processors for all.
+/// A barrier for threads that expect each other soon: it spins, gives its processor away when the others
+/// take longer, or when there are not enough processors for all, and sleeps now and then when they take
+/// long.
 #[derive(Debug)]
 pub struct SpinBarrier {
     /// How many threads have yet to arrive in this round.
@@ -278,6 +280,13 @@ pub struct SpinBarrier {
 /// Turns of the waiting loop before a thread yields: some tens of microseconds, more than the workers of a
 /// balanced program are apart, and less than the kernel's time slice.
 const SPINS: u32 = 1 << 12;
+
+/// How often a thread yields before it sleeps. Threads that do nothing else keep others from running: on
+/// Linux 6.18 whatever else two processors had to do, the kernel's own threads too, waited for up to 108 s.
+const YIELDS: u32 = 400;
+
+/// How long it sleeps then.
+const NAP: Duration = Duration::from_micros(50);
 
 /// The round of a barrier at which somebody will never arrive.
 const BROKEN: usize = usize::MAX;
@@ -314,7 +323,7 @@ impl SpinBarrier {
             self.round.0.store(round + 1, Ordering::Release);
             return Ok(());
         }
-        let mut spins = self.spins;
+        let (mut spins, mut yields) = (self.spins, YIELDS);
         loop {
             match self.round.0.load(Ordering::Acquire) {
                 now if now == round => {}
@@ -324,8 +333,11 @@ impl SpinBarrier {
             if spins > 0 {
                 spins -= 1;
                 std::hint::spin_loop();
-            } else {
+            } else if yields > 0 {
+                yields -= 1;
                 thread::yield_now();
+            } else {
+                thread::sleep(NAP);
             }
         }
     }
