@@ -285,7 +285,7 @@ fn threads_compute_in_the_modes_that_they_have_set() {
     let ended = program.run_with(Job::of(2), &replicas("every=1", &deaths), &[], &[]);
     ended.succeeded();
     assert_eq!(ended.sorted(), ["rank 0 ends", "rank 1 ends"], "{ended}");
-    // A thread that begins blocks all signals, and on a busy machine it may do so for long.
+    // The C library has a thread begin with all signals blocked. On a busy machine that may take long.
     let others = ended.err.lines().filter(|line| !line.contains("blocks all signals")).count();
     assert_eq!((came_back(&ended), others), (3, 3), "{ended}");
 }
