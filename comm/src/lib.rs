@@ -57,6 +57,7 @@ mod exchange;
 pub mod forked;
 pub mod mem_exchange;
 pub mod network;
+mod patience;
 pub mod racing;
 pub mod remote;
 mod renewable;
@@ -74,6 +75,7 @@ pub use endpoint::{
 };
 pub use error::{Error, Result};
 pub use exchange::Exchange;
+pub use patience::give_way;
 pub use renewable::Renewable;
 pub use secret::{Secret, SecretBytes, SecretText, wipe};
 pub use shared_memory::SharedMemory;

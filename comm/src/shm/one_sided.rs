@@ -5,7 +5,7 @@ use super::endpoint::{MovedBytes, ShmEndpoint};
 use super::inbox::Inbox;
 use super::window::{Get, PutWait};
 use crate::racing::copy;
-use crate::{Atomic, GetRange, PutRange, Result, SegmentId};
+use crate::{Atomic, GetRange, PutRange, Result, SegmentId, give_way};
 use std::hint::spin_loop;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ const GRAIN: usize = 64 << 10;
 /// has lost its own core.
 const LOOKS: u32 = 1_000;
 /// Times that a waiting put gives its core away between two looks at whether the peer still lives.
-const YIELDS: u32 = 64;
+const TURNS: u32 = 64;
 
 impl ShmEndpoint {
     /// [`put`](crate::Endpoint::put).
@@ -164,8 +164,9 @@ impl ShmEndpoint {
                 spin_loop();
                 continue;
             }
-            std::thread::yield_now();
-            if (looks - LOOKS).is_multiple_of(YIELDS) {
+            let turn = looks - LOOKS;
+            give_way(turn);
+            if turn.is_multiple_of(TURNS) {
                 // A rank that died in the middle of a get never ends it, nor does one that is stopped.
                 self.peers.look_closely();
                 self.peers.alive(to)?;

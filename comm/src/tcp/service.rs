@@ -21,8 +21,8 @@ use super::incoming::{Incoming, Pulled};
 use super::peer::Peer;
 use super::serving::{RequestState, Serving};
 use super::{Shared, lock, sys};
-use crate::Stillness;
 use crate::remote::LossReason;
+use crate::{Stillness, give_way};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -197,8 +197,10 @@ impl Service {
 
     /// Waits until the thread is out of all work, and keeps it there.
     pub(super) fn hold_still(&self) -> Stillness<'_> {
+        let mut turn = 0;
         while !self.is_there.load(Ordering::Acquire) {
-            thread::yield_now();
+            give_way(turn);
+            turn += 1;
         }
         Stillness::of(lock(&self.gate))
     }

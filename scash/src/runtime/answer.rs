@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::runtime::core::Core;
 use crate::runtime::owned::Guard;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use scash_comm::give_way;
 use scash_proto::interpreter::{Answer, Step};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -84,11 +85,13 @@ impl Runtime {
     /// milliseconds at a time. Returns whether that is so, after a while.
     pub(super) fn await_idlers(&self) -> bool {
         let until = Instant::now() + LONGEST_IDLE;
+        let mut turn = 0;
         while self.idlers.load(Ordering::Acquire) > 0 {
             if Instant::now() > until {
                 return false;
             }
-            std::thread::yield_now();
+            give_way(turn);
+            turn += 1;
         }
         true
     }
@@ -146,8 +149,10 @@ impl Runtime {
     /// Waits until that thread, if there is one, has come to its work: before that it is being set up, and
     /// may have locks of the C library.
     pub(super) fn await_attendant(&self) {
+        let mut turn = 0;
         while self.attends.load(Ordering::Relaxed) && !self.answers.load(Ordering::Acquire) {
-            std::thread::yield_now();
+            give_way(turn);
+            turn += 1;
         }
     }
 

@@ -64,7 +64,7 @@ use crew::Crew;
 use live::{Generation, Live};
 use owned::{Guard, Owned};
 use scash_comm::say::{print, say};
-use scash_comm::{Renewable, Traffic, forked};
+use scash_comm::{Renewable, Traffic, forked, give_way};
 use scash_join::boot::Member;
 use scash_mp::Saver;
 use scash_proto::node::{Collective, Input, Outcome};
@@ -445,13 +445,15 @@ impl Runtime {
     /// Lets other threads go on: until a page that one of them fetches is here, and once in any case, for it
     /// may be another page's fetch that is waited for.
     pub(crate) fn wait_for<'a>(&'a self, mut core: Guard<'a, Core>, page: u32) -> Guard<'a, Core> {
+        let mut turn = 0;
         loop {
             drop(core);
-            std::thread::yield_now();
+            give_way(turn);
             core = lock(&self.core);
             if !core.node.is_fetching(page) {
                 return core;
             }
+            turn += 1;
         }
     }
 

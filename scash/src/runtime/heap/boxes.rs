@@ -15,7 +15,7 @@ use super::{Place, Runtime};
 use crate::error::{Error, Result};
 use crate::runtime::lock;
 use crate::runtime::stall::WaitTimer;
-use scash_comm::Rmw;
+use scash_comm::{Rmw, give_way};
 use scash_proto::part::{KIND, Kind, LEAST_PARKED, PARKED_IN, ParkedBits, bit_of, fresh_bits};
 use std::collections::BTreeSet;
 
@@ -173,7 +173,7 @@ impl Runtime {
             if turn.is_multiple_of(LOOK) {
                 self.look_for_news(stall.get_or_insert_with(|| WaitTimer::new(self)))?;
             }
-            std::thread::yield_now();
+            give_way(turn);
             was = found;
         }
         let last = (was & !1) >> 1;
