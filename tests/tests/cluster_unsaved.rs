@@ -124,6 +124,20 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
 }
 
 #[test]
+fn a_rank_that_opens_and_closes_files_all_the_time_comes_back_with_those_that_were_open() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let undisturbed = Job::plain(2).run(phoenix, &["changing files"]);
+    let deaths = ["kill rank 1 at barrier 15", "kill rank 0 at barrier 5 in incarnation 1"];
+    let ended = replicas(Job::plain(2), 1, &deaths).run(phoenix, &["changing files"]);
+    assert_eq!((ended.status, ended.sorted()), (0, undisturbed.sorted()), "{ended}");
+    assert_eq!(ended.err.matches("all 2 ranks go on from ").count(), 2, "{ended}");
+    // If it was so ten times in a row.
+    let why = "a thread of it opens or closes files at each checkpoint";
+    let mut unsaved = ended.err.lines().filter(|line| line.contains("cannot be saved"));
+    assert!(unsaved.all(|line| line.ends_with(why)), "{ended}");
+}
+
+#[test]
 fn a_rank_with_as_many_threads_as_may_be_or_with_guard_pages_comes_back() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     let undisturbed = Job::plain(2).run(phoenix, &["socket"]);

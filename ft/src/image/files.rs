@@ -71,7 +71,7 @@ impl Files {
                 Ok(is) => {
                     numbers.push(number);
                     if !(1..=2).contains(&number) || !is_inherited(number, &is) {
-                        let known = describe(fd, &is, &open)?;
+                        let known = described(fd, &is, &open)?;
                         open.extend(known);
                     }
                 }
@@ -242,14 +242,36 @@ fn numbers() -> Result<Vec<RawFd>, Refusal> {
     Ok(numbers)
 }
 
+/// As [`describe`]. A refusal is believed that is the same a second time: another thread may close the file
+/// meanwhile, and open another one.
+fn described(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<Option<KnownFile>, Refusal> {
+    let first = describe(fd, is, before);
+    let Err(why) = &first else { return first };
+    match fstat(fd).map(|is| describe(fd, &is, before)) {
+        Ok(Err(again)) if again == *why => first,
+        _ => Err(files_change()),
+    }
+}
+
+/// That another thread uses files just now.
+pub(super) fn files_change() -> Refusal {
+    Refusal::passing("a thread of it opens or closes files at each checkpoint".to_owned())
+}
+
 /// What is saved of a descriptor, after those `before` it; `None` for a pipe or the like that the process was
 /// given, and will be given again.
 fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<Option<KnownFile>, Refusal> {
     let number = fd.as_raw_fd();
-    let failed = |errno: Errno| Refusal::new(format!("descriptor {number}: {errno}"));
+    let failed = |errno: Errno| match errno {
+        Errno::EBADF => files_change(),
+        errno => Refusal::new(format!("descriptor {number}: {errno}")),
+    };
     let kind = SFlag::from_bits_truncate(is.st_mode) & SFlag::S_IFMT;
     let path = std::fs::read_link(format!("/proc/self/fd/{number}"));
-    let path = path.map_err(|e| Refusal::new(format!("descriptor {number} has no name: {e}")))?;
+    let path = path.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => files_change(),
+        _ => Refusal::new(format!("descriptor {number} has no name: {error}")),
+    })?;
     let what = match kind {
         SFlag::S_IFREG | SFlag::S_IFDIR => None,
         SFlag::S_IFCHR if is_device_without_state(&path) => None,
@@ -368,11 +390,12 @@ pub(super) fn sync(is_ours: &dyn Fn(RawFd) -> bool, given: &[BorrowedFd<'_>]) ->
             fstat(fd).is_ok_and(|is| SFlag::from_bits_truncate(is.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG);
         let flags = fcntl(fd, FcntlArg::F_GETFL).map_or(OFlag::O_RDONLY, OFlag::from_bits_retain);
         if is_file && flags & OFlag::O_ACCMODE != OFlag::O_RDONLY {
-            let failed = |errno: Errno| {
-                Refusal::new(format!(
+            let failed = |errno: Errno| match errno {
+                Errno::EBADF => files_change(),
+                errno => Refusal::new(format!(
                     "descriptor {number} is a file that its disk does not take: {}",
                     errno.desc()
-                ))
+                )),
             };
             fdatasync(fd).map_err(failed)?;
         }

@@ -2,6 +2,7 @@
 
 use super::context::SavedContext;
 use super::description::{NoRoom, VERSION, Writer};
+use super::files::files_change;
 use super::kernel::{self, SyscallFailure};
 use super::maps::{self, Mapping, STACK};
 use super::owners::Owners;
@@ -340,11 +341,7 @@ pub(super) fn told(result: Result<Duration, SaveError>) -> Result<Duration, Refu
                      inheritance, or a reader-writer lock to write"
                 ));
             }
-            SaveError::FilesChange | SaveError::NewCode => {
-                return Refusal::passing(
-                    "a thread of it opens or closes files at each checkpoint".to_owned(),
-                );
-            }
+            SaveError::FilesChange | SaveError::NewCode => return files_change(),
             SaveError::Late(why) => return Refusal::passing(why.to_owned()),
             SaveError::Kernel(failure) => failure.to_string(),
             SaveError::Unsaved(why) => why.to_string(),

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -176,6 +177,7 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             is_ready.recv().unwrap();
             Box::new(thread)
         }
+        "changing files" => Box::new(changing_files()),
         other => file(other).unwrap_or_else(|| panic!("{other}?")),
     }
 }
@@ -191,6 +193,26 @@ fn sleepers(count: usize) -> Vec<std::thread::JoinHandle<()>> {
     let threads = threads.map(|begun| std::thread::spawn(move || sleep(begun))).collect();
     begun.wait();
     threads
+}
+
+/// A thread that opens a file and closes the oldest one again and again. Each is there when it is closed, or
+/// the thread ends the program.
+fn changing_files() -> std::thread::JoinHandle<()> {
+    let open = || std::fs::File::open("/dev/null").unwrap();
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let mut files: VecDeque<_> = (0..8).map(|_| open()).collect();
+        ready.send(()).unwrap();
+        loop {
+            files.push_back(open());
+            let oldest = files.pop_front().unwrap().metadata();
+            if !oldest.is_ok_and(|file| file.rdev() == libc::makedev(1, 3)) {
+                std::process::abort();
+            }
+        }
+    });
+    is_ready.recv().unwrap();
+    thread
 }
 
 /// A timer that does not run.
