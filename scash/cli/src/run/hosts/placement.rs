@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(reaches(&[0, 1], &nothing, false, 0), Ok(base(1, 0)), "it has not started them");
         assert_eq!(reaches(&[0], &empty, true, 0), Ok(base(1, 0)), "who would have marks has none");
         assert_eq!(reaches(&[0], &empty, true, 40), lost(40));
-        let whole = states(&layout, 1, base(0, 0), &[40]);
+        let whole = states(&layout, 1, base(0, 0), &[39, 40]);
         assert_eq!(reaches(&[0], &whole, true, 40), Ok(base(1, 40)));
         // Host 1 has come back with nothing while the other launcher was lost.
         let mut came_back = whole.clone();
