@@ -157,6 +157,13 @@ impl TaskStatus {
         self.signals(b"SigBlk:").is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
     }
 
+    /// Whether the thread has not been off a processor since it had its first one. The C library has threads
+    /// begin with all signals blocked.
+    pub(super) fn is_new(&self) -> bool {
+        let words: [&[u8]; 2] = [b"voluntary_ctxt_switches:", b"nonvoluntary_ctxt_switches:"];
+        words.iter().all(|word| self.field(word) == Some(b"0"))
+    }
+
     fn signals(&self, word: &[u8]) -> Option<u64> {
         let digit =
             |mask: u64, byte: &u8| char::from(*byte).to_digit(16).map(|bits| mask << 4 | u64::from(bits));
@@ -181,6 +188,20 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_is_new_until_it_has_been_off_a_processor() {
+        let is_new = |voluntary: u32, other: u32| {
+            let mut status = TaskStatus { text: [0; 4096], len: 0 };
+            let text = format!(
+                "Name:\ta\nvoluntary_ctxt_switches:\t{voluntary}\nnonvoluntary_ctxt_switches:\t{other}\n"
+            );
+            status.len = text.len();
+            status.text[..text.len()].copy_from_slice(text.as_bytes());
+            status.is_new()
+        };
+        assert_eq!([is_new(0, 0), is_new(1, 0), is_new(0, 1)], [true, false, false]);
+    }
+
+    #[test]
     fn a_thread_that_blocks_the_signal_is_known_by_its_status() {
         let (ready, is_ready) = channel();
         let (end, is_over) = channel::<()>();
@@ -194,6 +215,10 @@ mod tests {
         let deaf = TaskStatus::of(is_ready.recv().unwrap()).unwrap();
         assert!([1, libc::SIGUSR1, libc::SIGRTMAX()].into_iter().all(|signal| deaf.blocks(signal)));
         assert_eq!(deaf.name(), b"deaf one");
+        let tid = number(deaf.field(b"Pid:").unwrap()).unwrap();
+        while TaskStatus::of(tid).unwrap().is_new() {
+            std::thread::yield_now();
+        }
         let own = TaskStatus::of(own_number()).unwrap();
         assert!(!own.blocks(libc::SIGUSR1), "this one blocks none");
         assert!(TaskStatus::of(u32::MAX).is_none());

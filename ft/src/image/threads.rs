@@ -228,7 +228,8 @@ fn reluctance(deaf: Option<&[u8]>) -> Refusal {
     }
 }
 
-/// Of a thread that was asked to stop and has not, because it blocks the signal: what the kernel says of it.
+/// Of a thread that was asked to stop and has not, because it blocks the signal for good: what the kernel
+/// says of it.
 fn deaf_thread() -> Option<TaskStatus> {
     (0..count()).find_map(|i| {
         // SAFETY: an entry of the table; its words are atomic.
@@ -237,7 +238,7 @@ fn deaf_thread() -> Option<TaskStatus> {
         let tid = unsafe { &(*entry(i)).tid };
         let is_asked = state.load(Ordering::Acquire) & STATE == ASKED;
         let status = is_asked.then(|| TaskStatus::of(tid.load(Ordering::Relaxed))).flatten()?;
-        status.blocks(signal()).then_some(status)
+        (status.blocks(signal()) && !status.is_new()).then_some(status)
     })
 }
 
