@@ -48,6 +48,37 @@ fn a_host_that_is_back_gets_its_ranks_back_and_can_stand_in_for_the_others() {
     ended.said(&[&news[..], &["rank 0 comes back on host 10.77.0.2", "host 10.77.0.1 is back"]].concat());
 }
 
+/// Host 2 has a disk of its own: files of the same contents, with other inodes and times.
+#[test]
+fn ranks_go_from_one_host_to_another_that_has_copies_of_program_and_libraries() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let (disk, program) = (hosts.file("disk"), until().display());
+    std::fs::create_dir_all(&disk).unwrap();
+    let own_disk = format!(
+        r#"[ -n "$OWN_DISK" ] || exec env OWN_DISK=1 unshare --mount "$0" "$host" "$@"
+           for file in {program} $(ldd {program} | grep -o '/[^ ]*'); do
+               file=$(readlink -f "$file")
+               copy={disk}/$(basename "$file")
+               [ -e "$copy" ] || cp "$file" "$copy"
+               mount --bind "$copy" "$file" || exit
+           done"#,
+        disk = disk.display(),
+    );
+    let ended = run(&hosts, &replicas(hosts.job_where(TWO, 2, &own_disk)), |front| {
+        let library = |pid: i32| {
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+            maps.lines().find(|line| line.ends_with("libc.so.6")).map(|line| line[25..].to_owned())
+        };
+        let [here, there] = [1, 2].map(|host| hosts.processes(host).into_iter().find_map(library).unwrap());
+        assert_ne!(here, there, "device and inode differ");
+        hosts.kill(2);
+        wait_for_status(front, "copies of each checkpoint: 0 of 1");
+        wait_for_status(front, AT_HOME);
+        wait_for_status(front, "copies of each checkpoint: 1, whole\n");
+    });
+    ended.said(&["rank 2 comes back on host 10.77.0.1", "rank 2 moves to host 10.77.0.2"]);
+}
+
 #[test]
 fn ranks_wait_for_their_host_if_the_user_wants_that() {
     let Some(hosts) = Hosts::new(2) else { return };

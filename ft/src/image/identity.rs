@@ -3,40 +3,25 @@
 //! processor, another one may not execute.
 
 use super::Refusal;
-use super::description::{NoRoom, Reader, Record, Writer};
+use super::contents::Contents;
+use super::description::{NoRoom, Reader, Writer};
 use super::maps::{self, Mapping};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file, as it was when it was mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-struct Version {
-    inode: u64,
-    len: u64,
-    seconds: i64,
-    nanoseconds: i64,
-}
-
-// SAFETY: it consists of 64-bit words.
-unsafe impl Record for Version {}
-
-impl Version {
-    fn of(is: &Metadata) -> Version {
-        Version { inode: is.ino(), len: is.len(), seconds: is.mtime(), nanoseconds: is.mtime_nsec() }
-    }
-}
+/// Why a file does not do.
+const ANOTHER: &str =
+    "is not what it was: it has been built or installed anew since, or is another one on this host";
 
 /// See [the module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     processor: u64,
-    files: BTreeMap<PathBuf, Version>,
+    /// What was in them when they were mapped.
+    files: BTreeMap<PathBuf, Contents>,
 }
 
 static IDENTITY: Mutex<Option<Arc<Identity>>> = Mutex::new(None);
@@ -60,9 +45,9 @@ impl Identity {
         for mapping in named.filter(|mapping| is_first || is_code(mapping)) {
             let path = Path::new(OsStr::from_bytes(mapping.name));
             if !own.files.contains_key(path)
-                && let Ok(is) = path.metadata()
+                && let Ok(contents) = Contents::of(path)
             {
-                Arc::make_mut(own).files.insert(path.to_owned(), Version::of(&is));
+                Arc::make_mut(own).files.insert(path.to_owned(), contents);
             }
         }
         Ok(Arc::clone(own))
@@ -83,29 +68,33 @@ impl Identity {
         let files = || self.files.iter().filter(|(path, _)| is_mapped(path));
         writer.number(self.processor)?;
         writer.number(files().count() as u64)?;
-        for (path, version) in files() {
-            writer.record(version)?;
+        for (path, contents) in files() {
+            writer.record(contents)?;
             writer.bytes(path.as_os_str().as_bytes())?;
         }
         Ok(())
     }
 
-    /// Checks that this process can become one that was so.
-    pub(super) fn check(reader: &mut Reader<'_>) -> Result<(), Refusal> {
+    /// Checks that this process can become one that was so. Returns the names of the files that are here as
+    /// they were there.
+    pub(super) fn check<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
         let damaged = || Refusal::new("its list of programs is damaged".to_owned());
         if reader.number().ok_or_else(damaged)? != processor() {
             return Err(Refusal::new("it was saved on a processor with other features".to_owned()));
         }
+        let mut names = Vec::new();
         for _ in 0..reader.number().ok_or_else(damaged)? {
-            let version: Version = reader.record().ok_or_else(damaged)?;
-            let path = Path::new(OsStr::from_bytes(reader.bytes().ok_or_else(damaged)?));
+            let contents: Contents = reader.record().ok_or_else(damaged)?;
+            let name = reader.bytes().ok_or_else(damaged)?;
+            let path = Path::new(OsStr::from_bytes(name));
             let refuse = |why: &str| Refusal::new(format!("{} {why}", path.display()));
-            let is = path.metadata().map_err(|e| refuse(&format!("cannot be found: {e}")))?;
-            if Version::of(&is) != version {
-                return Err(refuse("is not what it was: it has been built or installed anew since"));
+            let here = Contents::of(path).map_err(|e| refuse(&format!("cannot be read: {e}")))?;
+            if here != contents {
+                return Err(refuse(ANOTHER));
             }
+            names.push(name);
         }
-        Ok(())
+        Ok(names)
     }
 }
 
@@ -163,25 +152,24 @@ mod tests {
     #[test]
     fn another_processor_and_programs_that_were_built_anew_or_removed_are_refused() {
         let program = std::env::current_exe().unwrap();
-        let version = Version::of(&program.metadata().unwrap());
-        let here = Identity { processor: processor(), files: BTreeMap::from([(program.clone(), version)]) };
+        let contents = Contents::of(&program).unwrap();
+        let here = Identity { processor: processor(), files: BTreeMap::from([(program.clone(), contents)]) };
         assert_eq!(refusal(&here), None);
 
         let elsewhere = Identity { processor: here.processor ^ 1, ..here.clone() };
         assert_eq!(refusal(&elsewhere).unwrap(), "it was saved on a processor with other features");
 
         let mut anew = here.clone();
-        anew.files.get_mut(&program).unwrap().nanoseconds ^= 1;
-        let why =
-            format!("{} is not what it was: it has been built or installed anew since", program.display());
-        assert_eq!(refusal(&anew).unwrap(), why);
+        let other = Contents::of("/proc/version".as_ref()).unwrap();
+        anew.files.insert(program.clone(), other);
+        assert_eq!(refusal(&anew).unwrap(), format!("{} {ANOTHER}", program.display()));
 
         let mut removed = here.clone();
-        removed.files.insert("/no/such/library.so".into(), version);
-        assert!(refusal(&removed).unwrap().starts_with("/no/such/library.so cannot be found: "));
+        removed.files.insert("/no/such/library.so".into(), contents);
+        assert!(refusal(&removed).unwrap().starts_with("/no/such/library.so cannot be read: "));
 
         let mut unmapped = here.clone();
-        unmapped.files.insert("/no/longer/unmapped".into(), version);
+        unmapped.files.insert("/no/longer/unmapped".into(), contents);
         assert_eq!(refusal(&unmapped), None);
 
         assert_eq!(

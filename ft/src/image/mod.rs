@@ -19,6 +19,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "words of the machine have 64 bits")]
 
 mod area;
+mod contents;
 mod context;
 mod description;
 mod files;

@@ -163,6 +163,8 @@ struct SavedImage<'a> {
     barriers: u64,
     actions: &'a [u8],
     heap_end: usize,
+    /// Names of mapped files that are here as they were there.
+    files: Vec<&'a [u8]>,
     mappings: Vec<Mapping<'a>>,
 }
 
@@ -182,7 +184,7 @@ fn read<'a>(description: &'a [u8]) -> Result<SavedImage<'a>, Refusal> {
         let release = release.trim_end_matches('\0');
         return Err(Refusal::new(format!("it was saved under another kernel ({release})")));
     }
-    Identity::check(&mut reader)?;
+    let files = Identity::check(&mut reader)?;
     Files::take_on(&mut reader)?;
     let mut number = || reader.number().and_then(|number| usize::try_from(number).ok()).ok_or_else(damaged);
     let (count, leader) = (number()?, number()?);
@@ -199,7 +201,7 @@ fn read<'a>(description: &'a [u8]) -> Result<SavedImage<'a>, Refusal> {
     while let Some(mapping) = read_mapping(&mut reader).ok_or_else(damaged)? {
         mappings.push(mapping);
     }
-    Ok(SavedImage { threads, pending, barriers, actions, heap_end, mappings })
+    Ok(SavedImage { threads, pending, barriers, actions, heap_end, files, mappings })
 }
 
 /// The next mapping; `None` inside if there is none.
@@ -309,9 +311,19 @@ impl MappingPlan<'_> {
 
     fn is_there(&self, mapping: &Mapping<'_>, among: &[Mapping<'_>]) -> bool {
         let file = mapping.has_file() && !mapping.is_shared;
+        // Another host has its own copies of programs and libraries.
+        let is_same = |other: &Mapping<'_>| {
+            let Mapping { device, inode, .. } = *mapping;
+            other == mapping || self.is_known(mapping) && Mapping { device, inode, ..*other } == *mapping
+        };
         file && among
             .binary_search_by_key(&mapping.start, |other| other.start)
-            .is_ok_and(|i| among[i] == *mapping)
+            .is_ok_and(|i| among[i].has_file() && is_same(&among[i]))
+    }
+
+    /// Whether the file under a mapping is known to be here as it was there.
+    fn is_known(&self, mapping: &Mapping<'_>) -> bool {
+        self.saved.files.contains(&mapping.name)
     }
 
     /// Whether a mapping has pages that are to be copied.
@@ -374,7 +386,7 @@ impl MappingPlan<'_> {
             Some(same) => same.fd,
             None => {
                 close(planner, opened.take())?;
-                usize::try_from(open(mapping)?).unwrap_or(usize::MAX)
+                usize::try_from(open(mapping, self.is_known(mapping))?).unwrap_or(usize::MAX)
             }
         };
         *opened = Some(Opened { name, inode, fd });
@@ -394,14 +406,15 @@ fn close(planner: &mut Planner, opened: Option<Opened<'_>>) -> Result<(), TooLon
     opened.map_or(Ok(()), |Opened { fd, .. }| planner.must(libc::SYS_close, [fd, 0, 0, 0, 0, 0]))
 }
 
-/// Opens the file under a mapping.
-fn open(mapping: &Mapping<'_>) -> Result<RawFd, Refusal> {
+/// Opens the file under a mapping; one of which the contents are not known to be the same must be the same
+/// one.
+fn open(mapping: &Mapping<'_>, is_known: bool) -> Result<RawFd, Refusal> {
     use std::os::unix::fs::MetadataExt;
     let path = Path::new(OsStr::from_bytes(mapping.name));
     let refuse = |why: String| Refusal::new(format!("it has {} mapped, which {why}", path.display()));
     let file = std::fs::File::open(path).map_err(|e| refuse(format!("cannot be opened: {e}")))?;
     let is = file.metadata().map_err(|e| refuse(e.to_string()))?;
-    if is.ino() != mapping.inode {
+    if !is_known && is.ino() != mapping.inode {
         return Err(refuse("has been replaced since".to_owned()));
     }
     Ok(file.into_raw_fd())
