@@ -50,6 +50,7 @@ impl Runtime {
         if self.shares_frames() {
             return Ok(scash_proto::Rank(self.rank));
         }
+        let mut turn = 0;
         loop {
             core.node.handle(Input::Operate { page, changes })?;
             while let Some(order) = core.node.poll_output() {
@@ -71,7 +72,7 @@ impl Runtime {
                         core = lock(&self.core);
                         core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
                     }
-                    Step::Wait(page) => core = self.wait_for(core, page),
+                    Step::Wait(page) => core = self.wait_for(core, page, &mut turn),
                     Step::Denied(page) => {
                         return Err(Error::Argument(format!("page {page} is not allocated any more")));
                     }

@@ -314,7 +314,7 @@ impl Runtime {
         let mut core = lock(&self.core);
         for page in self.pages_of(&core, address, len)?.iter() {
             if core.node.is_fetching(page) {
-                core = self.wait_for(core, page);
+                core = self.wait_for(core, page, &mut 0);
             }
         }
         drop(core);

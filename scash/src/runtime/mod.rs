@@ -444,16 +444,22 @@ impl Runtime {
 
     /// Lets other threads go on: until a page that one of them fetches is here, and once in any case, for it
     /// may be another page's fetch that is waited for.
-    pub(crate) fn wait_for<'a>(&'a self, mut core: Guard<'a, Core>, page: u32) -> Guard<'a, Core> {
-        let mut turn = 0;
+    ///
+    /// `turn`: how often this thread has given way for what it waits for, which is 0 at first.
+    pub(crate) fn wait_for<'a>(
+        &'a self,
+        mut core: Guard<'a, Core>,
+        page: u32,
+        turn: &mut u32,
+    ) -> Guard<'a, Core> {
         loop {
             drop(core);
-            give_way(turn);
+            give_way(*turn);
+            *turn += 1;
             core = lock(&self.core);
             if !core.node.is_fetching(page) {
                 return core;
             }
-            turn += 1;
         }
     }
 

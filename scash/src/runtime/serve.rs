@@ -87,6 +87,7 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
     {
         search.wants_to_write(node, page, pc);
     }
+    let mut turn = 0;
     while core.node.access(page) < want {
         core.node.handle(Input::Fault { page, want })?;
         while let Some(order) = core.node.poll_output() {
@@ -118,7 +119,7 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
                     if let Some(error) = runtime.broken.why() {
                         return Err(error);
                     }
-                    core = runtime.wait_for(core, page);
+                    core = runtime.wait_for(core, page, &mut turn);
                 }
             }
         }
