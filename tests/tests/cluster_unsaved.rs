@@ -130,11 +130,9 @@ fn a_rank_that_opens_and_closes_files_all_the_time_comes_back_with_those_that_we
     let deaths = ["kill rank 1 at barrier 15", "kill rank 0 at barrier 5 in incarnation 1"];
     let ended = replicas(Job::plain(2), 1, &deaths).run(phoenix, &["changing files"]);
     assert_eq!((ended.status, ended.sorted()), (0, undisturbed.sorted()), "{ended}");
-    assert_eq!(ended.err.matches("all 2 ranks go on from ").count(), 2, "{ended}");
-    // If it was so ten times in a row.
-    let why = "a thread of it opens or closes files at each checkpoint";
-    let mut unsaved = ended.err.lines().filter(|line| line.contains("cannot be saved"));
-    assert!(unsaved.all(|line| line.ends_with(why)), "{ended}");
+    // Checkpoints that are tried in the midst of it are left out, and nothing is said.
+    assert_eq!(ended.err.matches("all 2 ranks go on from barrier ").count(), 2, "{ended}");
+    assert!(!ended.err.contains("cannot be saved"), "{ended}");
 }
 
 #[test]

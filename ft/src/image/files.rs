@@ -247,8 +247,9 @@ fn numbers() -> Result<Vec<RawFd>, Refusal> {
 fn described(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<Option<KnownFile>, Refusal> {
     let first = describe(fd, is, before);
     let Err(why) = &first else { return first };
-    match fstat(fd).map(|is| describe(fd, &is, before)) {
-        Ok(Err(again)) if again == *why => first,
+    let again = fstat(fd).ok().filter(|now| (now.st_dev, now.st_ino) == (is.st_dev, is.st_ino));
+    match again.map(|now| describe(fd, &now, before)) {
+        Some(Err(again)) if again == *why => first,
         _ => Err(files_change()),
     }
 }
@@ -353,6 +354,9 @@ fn like(known: &KnownFile, now: &OpenFile, before: &[KnownFile]) -> Result<u64, 
             continue;
         }
         if are_one(other.open.number, now.number).is_none() {
+            if ![other.open.number, now.number].into_iter().all(is_open) {
+                return Err(files_change());
+            }
             return Err(Refusal::new(format!(
                 "descriptors {} and {} may be one open file, and this system does not say whether they are (kcmp is forbidden)",
                 other.open.number, now.number
@@ -361,6 +365,11 @@ fn like(known: &KnownFile, now: &OpenFile, before: &[KnownFile]) -> Result<u64, 
         return Ok(other.open.like);
     }
     Ok(now.like)
+}
+
+fn is_open(number: u64) -> bool {
+    // SAFETY: the call takes numbers.
+    RawFd::try_from(number).is_ok_and(|number| unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0)
 }
 
 /// Whether two descriptors are the same open file; `None` if the system does not say.
@@ -391,7 +400,8 @@ pub(super) fn sync(is_ours: &dyn Fn(RawFd) -> bool, given: &[BorrowedFd<'_>]) ->
         let flags = fcntl(fd, FcntlArg::F_GETFL).map_or(OFlag::O_RDONLY, OFlag::from_bits_retain);
         if is_file && flags & OFlag::O_ACCMODE != OFlag::O_RDONLY {
             let failed = |errno: Errno| match errno {
-                Errno::EBADF => files_change(),
+                // Closed since, or another one that has no disk.
+                Errno::EBADF | Errno::EINVAL => files_change(),
                 errno => Refusal::new(format!(
                     "descriptor {number} is a file that its disk does not take: {}",
                     errno.desc()

@@ -157,11 +157,9 @@ impl TaskStatus {
         self.signals(b"SigBlk:").is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
     }
 
-    /// Whether the thread has not been off a processor since it had its first one. The C library has threads
-    /// begin with all signals blocked.
-    pub(super) fn is_new(&self) -> bool {
-        let words: [&[u8]; 2] = [b"voluntary_ctxt_switches:", b"nonvoluntary_ctxt_switches:"];
-        words.iter().all(|word| self.field(word) == Some(b"0"))
+    /// Whether the thread has a processor, or waits for one.
+    pub(super) fn is_runnable(&self) -> bool {
+        self.field(b"State:").is_some_and(|state| state.starts_with(b"R"))
     }
 
     fn signals(&self, word: &[u8]) -> Option<u64> {
@@ -188,20 +186,6 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_new_until_it_has_been_off_a_processor() {
-        let is_new = |voluntary: u32, other: u32| {
-            let mut status = TaskStatus { text: [0; 4096], len: 0 };
-            let text = format!(
-                "Name:\ta\nvoluntary_ctxt_switches:\t{voluntary}\nnonvoluntary_ctxt_switches:\t{other}\n"
-            );
-            status.len = text.len();
-            status.text[..text.len()].copy_from_slice(text.as_bytes());
-            status.is_new()
-        };
-        assert_eq!([is_new(0, 0), is_new(1, 0), is_new(0, 1)], [true, false, false]);
-    }
-
-    #[test]
     fn a_thread_that_blocks_the_signal_is_known_by_its_status() {
         let (ready, is_ready) = channel();
         let (end, is_over) = channel::<()>();
@@ -216,11 +200,12 @@ mod tests {
         assert!([1, libc::SIGUSR1, libc::SIGRTMAX()].into_iter().all(|signal| deaf.blocks(signal)));
         assert_eq!(deaf.name(), b"deaf one");
         let tid = number(deaf.field(b"Pid:").unwrap()).unwrap();
-        while TaskStatus::of(tid).unwrap().is_new() {
+        while TaskStatus::of(tid).unwrap().is_runnable() {
             std::thread::yield_now();
         }
         let own = TaskStatus::of(own_number()).unwrap();
         assert!(!own.blocks(libc::SIGUSR1), "this one blocks none");
+        assert!(own.is_runnable(), "it runs");
         assert!(TaskStatus::of(u32::MAX).is_none());
         drop(end);
         thread.join().unwrap();

@@ -207,20 +207,25 @@ pub(super) fn stop_others(asked: &mut dyn FnMut()) -> Result<Stopped, Refusal> {
         if now().wrapping_sub(begun).wrapping_sub(away) > TIMEOUT {
             let deaf = deaf_thread();
             give_up();
-            return Err(reluctance(deaf.as_ref().map(TaskStatus::name)));
+            return Err(reluctance(deaf.as_ref()));
         }
         pause();
     }
 }
 
-/// Why threads did not stop, of which one, with this name, does not hear the signal.
-fn reluctance(deaf: Option<&[u8]>) -> Refusal {
+/// Why threads did not stop, of which one does not hear the signal.
+fn reluctance(deaf: Option<&TaskStatus>) -> Refusal {
     match deaf {
-        Some(name) => Refusal::new(format!(
-            "its thread \"{}\" blocks all signals, and so cannot be stopped (pthread_sigmask: signal {} must reach it)",
-            String::from_utf8_lossy(name),
-            signal()
-        )),
+        Some(thread) => {
+            let why = format!(
+                "its thread \"{}\" blocks all signals, and so cannot be stopped (pthread_sigmask: signal {} must reach it)",
+                String::from_utf8_lossy(thread.name()),
+                signal()
+            );
+            // The C library does so, too, while a thread begins, ends, or makes another one. That can take
+            // long where there are fewer processors than threads that compute.
+            if thread.is_runnable() { Refusal::passing(why) } else { Refusal::new(why) }
+        }
         None => Refusal::passing(
             "a thread of the program did not stop in 100 ms: is it loading libraries, or at locks, all the time?"
                 .to_owned(),
@@ -228,8 +233,7 @@ fn reluctance(deaf: Option<&[u8]>) -> Refusal {
     }
 }
 
-/// Of a thread that was asked to stop and has not, because it blocks the signal for good: what the kernel
-/// says of it.
+/// Of a thread that was asked to stop and has not, because it blocks the signal: what the kernel says of it.
 fn deaf_thread() -> Option<TaskStatus> {
     (0..count()).find_map(|i| {
         // SAFETY: an entry of the table; its words are atomic.
@@ -238,7 +242,7 @@ fn deaf_thread() -> Option<TaskStatus> {
         let tid = unsafe { &(*entry(i)).tid };
         let is_asked = state.load(Ordering::Acquire) & STATE == ASKED;
         let status = is_asked.then(|| TaskStatus::of(tid.load(Ordering::Relaxed))).flatten()?;
-        (status.blocks(signal()) && !status.is_new()).then_some(status)
+        status.blocks(signal()).then_some(status)
     })
 }
 

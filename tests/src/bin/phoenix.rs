@@ -195,15 +195,18 @@ fn sleepers(count: usize) -> Vec<std::thread::JoinHandle<()>> {
     threads
 }
 
-/// A thread that opens a file and closes the oldest one again and again. Each is there when it is closed, or
-/// the thread ends the program.
+/// A thread that opens a file and closes the oldest one again and again, for half of the time. Each is there
+/// when it is closed, or the thread ends the program.
 fn changing_files() -> std::thread::JoinHandle<()> {
     let open = || std::fs::File::open("/dev/null").unwrap();
     let (ready, is_ready) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         let mut files: VecDeque<_> = (0..8).map(|_| open()).collect();
         ready.send(()).unwrap();
-        loop {
+        for turn in 1.. {
+            if turn % 500 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
             files.push_back(open());
             let oldest = files.pop_front().unwrap().metadata();
             if !oldest.is_ok_and(|file| file.rdev() == libc::makedev(1, 3)) {
