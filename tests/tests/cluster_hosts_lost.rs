@@ -10,15 +10,19 @@ use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, run_until_injecte
 use std::path::Path;
 use std::time::Duration;
 
-const LAPLACE: [&str; 4] = ["--size", "126", "--iterations", "60"];
-const LU: [&str; 4] = ["--size", "256", "--block", "16"];
+/// An application, and its arguments.
+type Application = (&'static str, [&'static str; 4]);
+const LAPLACE: Application = ("laplace", ["--size", "126", "--iterations", "60"]);
+const LU: Application = ("lu", ["--size", "256", "--block", "16"]);
 
 /// Two hosts of two ranks each.
 const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
 /// Three hosts of one to two ranks.
 const THREE: &str = "10.77.0.1,10.77.0.2:2,10.77.0.3:2";
+/// As the first ones, and one that stands by.
+const SPARE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
 
-/// Where rank 2, which is on host 2 of all jobs here, waits for its host's end.
+/// Where a rank of the lost host dies.
 const POINTS: [&str; 12] = [
     "barrier 7 after enter",
     "barrier 8 after flush",
@@ -43,14 +47,23 @@ fn checked<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [arguments, &["--check", "--json"]].concat()
 }
 
-/// A rank dies there, and its host with it while the others are being ended, or started again.
-fn is_lost_at_each_point(list: &str, program: &str, arguments: &[&str]) {
+/// A rank dies there, and its host with it while the others are being ended, or started again. `then`: what
+/// is said of where it comes back.
+fn is_lost_at_each_point(
+    application: Application,
+    job: impl Fn(&Hosts) -> HostsJob,
+    (rank, host): (u32, u32),
+    then: &str,
+) {
     let Some(hosts) = Hosts::new(3) else { return };
+    let (program, arguments) = application;
     for point in POINTS {
-        let job = replicas(hosts.job(list), 1, 3).option("--inject", &format!("kill rank 2 at {point}"));
-        let ended = run_until_injected(&hosts, job.command(&built(program), &checked(arguments)), &[(0, 2)]);
+        let job = job(&hosts).options("--replicas 1 --checkpoint every=3");
+        let job = job.option("--inject", &format!("kill rank {rank} at {point}"));
+        let command = job.command(&built(program), &checked(&arguments));
+        let ended = run_until_injected(&hosts, command, &[(0, host)]);
         ended.is_right();
-        ended.said(&["rank 2 comes back on host 10.77.0."]);
+        ended.said(&[then]);
         if !point.starts_with("checkpoint 1 ") {
             ended.went_on();
         }
@@ -58,13 +71,31 @@ fn is_lost_at_each_point(list: &str, program: &str, arguments: &[&str]) {
 }
 
 #[test]
-fn laplace_on_two_hosts_survives_the_loss_of_one_at_each_point() {
-    is_lost_at_each_point(TWO, "laplace", &LAPLACE);
+fn the_loss_of_one_of_two_hosts_at_each_point_is_survived() {
+    let job = |hosts: &Hosts| hosts.job(TWO).options("--no-rejoin");
+    is_lost_at_each_point(LAPLACE, job, (2, 2), "rank 2 comes back on host 10.77.0.1");
+    is_lost_at_each_point(LU, job, (0, 1), "rank 0 comes back on host 10.77.0.2");
 }
 
 #[test]
-fn lu_on_three_hosts_survives_the_loss_of_one_at_each_point() {
-    is_lost_at_each_point(THREE, "lu", &LU);
+fn the_loss_of_one_of_three_hosts_at_each_point_is_survived() {
+    let job = |hosts: &Hosts| hosts.job(THREE).options("--no-rejoin");
+    is_lost_at_each_point(LU, job, (2, 2), "rank 2 comes back on host 10.77.0.3");
+    is_lost_at_each_point(LAPLACE, job, (0, 1), "rank 0 comes back on host 10.77.0.2");
+}
+
+#[test]
+fn the_loss_of_a_host_at_each_point_is_survived_on_a_spare_one() {
+    let job = |hosts: &Hosts| hosts.job(SPARE).options("--no-rejoin");
+    is_lost_at_each_point(LU, job, (2, 2), "rank 2 comes back on host 10.77.0.3");
+    is_lost_at_each_point(LAPLACE, job, (0, 1), "rank 0 comes back on host 10.77.0.3");
+}
+
+#[test]
+fn the_loss_of_a_host_at_each_point_is_survived_where_ranks_wait_for_it() {
+    let job = |hosts: &Hosts| hosts.job(TWO).options("--on-loss wait");
+    is_lost_at_each_point(LAPLACE, job, (2, 2), "host 10.77.0.2 is back");
+    is_lost_at_each_point(LU, job, (0, 1), "host 10.77.0.1 is back");
 }
 
 /// Wherever the others are by then: being ended, being taken back, being started.
@@ -75,7 +106,7 @@ fn hosts_may_be_lost_at_any_instant_of_a_restart() {
         for rank in [0, 4] {
             let job = replicas(hosts.job(THREE), 2, 3);
             let job = job.option("--inject", &format!("kill rank {rank} at barrier 9"));
-            let command = job.command(&built("laplace"), &checked(&LAPLACE));
+            let command = job.command(&built("laplace"), &checked(&LAPLACE.1));
             let ended = run_until_injected(&hosts, command, &[(pause, 2), (pause / 4, 1)]);
             ended.is_right();
             ended.went_on();
@@ -194,7 +225,7 @@ fn a_host_may_be_lost_behind_a_rank_that_died_while_it_marked_an_epoch() {
         let job = replicas(hosts.job(THREE), 1, 3)
             .option("--inject", &format!("kill rank {rank} at checkpoint 2 after mark"))
             .option("--inject", "delay all ranks by 3s at barrier 1 in incarnation 1");
-        let command = job.command(&built("laplace"), &checked(&LAPLACE));
+        let command = job.command(&built("laplace"), &checked(&LAPLACE.1));
         let ended = run_until_injected(&hosts, command, &[(2000, host)]);
         ended.is_right();
         ended.went_on();
@@ -207,7 +238,7 @@ fn a_host_whose_copies_are_lost_too_ends_the_job_with_a_word_of_the_rank() {
     let job = replicas(hosts.job(THREE), 1, 3).option("--inject", "kill rank 2 at checkpoint 2 after done");
     // Else the agent that is left would wait for another launcher.
     let job = job.options("--linger off");
-    let command = job.command(&built("laplace"), &checked(&LAPLACE));
+    let command = job.command(&built("laplace"), &checked(&LAPLACE.1));
     let ended = run_until_injected(&hosts, command, &[(0, 2), (0, 3)]);
     ended.failed(137, &["rank 1", "is lost: no store that is left has its checkpoint"]);
 }
@@ -216,7 +247,7 @@ fn a_host_whose_copies_are_lost_too_ends_the_job_with_a_word_of_the_rank() {
 fn a_job_without_a_checkpoint_begins_anew_however_many_hosts_are_lost() {
     let Some(hosts) = Hosts::new(3) else { return };
     let job = replicas(hosts.job(THREE), 1, 1000).option("--inject", "kill rank 2 at barrier 9");
-    let command = job.command(&built("laplace"), &checked(&LAPLACE));
+    let command = job.command(&built("laplace"), &checked(&LAPLACE.1));
     let ended = run_until_injected(&hosts, command, &[(0, 2), (0, 3)]);
     ended.is_right();
     ended.said(&["all 5 ranks go on from the beginning"]);
