@@ -19,15 +19,15 @@
 //! | `image` | `restored`, `thread`, `described`, `page`, `shared` |
 //! | `recovery` | `joined`, `filled`, `copied`, `resumed` |
 //!
-//! So `kill rank 2 at barrier 17 after flush` ends rank 2 the 17th time that it has flushed on the way into a
-//! barrier. `meet` is the second meeting, which only some barriers have: `barrier 3 after meet` is the third
-//! of those, and not in the third barrier. `image 2 after thread` is where a second thread of the rank was
-//! asked to stop: the first may have stopped, and a third one runs, if there is one. `image 40 after page` is
-//! the fortieth page of private memory that was found: some are in the store then, and others are not. `image
-//! 3 after shared` is likewise in the middle of shared memory that is saved, `recovery 3 after filled` in the
-//! middle of frames that get back what they had. A rank counts from 1, and from its newest start: a restored
-//! rank begins to count again. Without a number, the first time is meant; with a probability, each time may
-//! be the one.
+//! So `kill rank 2 at barrier 17 after flush` ends rank 2 the 17th time that it has flushed on the way into
+//! a barrier. `meet` is where it waits for others in the second meeting, which only some barriers have:
+//! `barrier 3 after meet` is the third time that it waits there, and not in the third barrier. `image 2
+//! after thread` is where a second thread of the rank was asked to stop: the first may have stopped, and a
+//! third one runs, if there is one. `image 40 after page` is the fortieth page of private memory that was
+//! found: some are in the store then, and others are not. `image 3 after shared` is likewise in the middle
+//! of shared memory that is saved, `recovery 3 after filled` in the middle of frames that get back what they
+//! had. A rank counts from 1, and from its newest start: a restored rank begins to count again. Without a
+//! number, the first time is meant; with a probability, each time may be the one.
 //!
 //! In a job on several hosts, hosts fail, too, and the launcher ([`HostInjection`]):
 //!

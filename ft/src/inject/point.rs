@@ -9,7 +9,7 @@ pub enum Point {
     BarrierEnter,
     /// Its changes have been sent to the homes.
     BarrierFlush,
-    /// A meeting of the barrier is over.
+    /// It waits for others in the barrier's second meeting, which only some barriers have.
     BarrierMeet,
     /// The rank leaves the barrier.
     BarrierDone,
