@@ -139,7 +139,7 @@ fn a_rank_that_opens_and_closes_files_all_the_time_comes_back_with_those_that_we
 fn a_rank_with_as_many_threads_as_may_be_or_with_guard_pages_comes_back() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     let undisturbed = Job::plain(2).run(phoenix, &["socket"]);
-    for what in ["threads", "guard page"] {
+    for what in ["threads", "guard page", "zeros"] {
         let ended = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 9"]).run(phoenix, &[what]);
         assert_eq!((ended.status, ended.sorted()), (0, undisturbed.sorted()), "{ended}");
         // On a busy machine so many threads may take too long to stop now and then.

@@ -2,40 +2,75 @@
 //! times of its own.
 
 use super::description::Record;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// By what two files are taken for the same.
+/// Longest file whose bytes are summed up that is not code, some milliseconds. A longer one is on a disk of
+/// all hosts, or ranks do not go from one host to another.
+const MOST_SUMMED: u64 = 16 << 20;
+
+/// By what a file is known again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Contents {
+    device: u64,
+    inode: u64,
     len: u64,
     /// What the linker has noted of what it has linked (`.note.gnu.build-id`), with zeros behind.
     build: [u8; 32],
-    /// A sum over all bytes, if it has noted nothing, or the file is none of a linker's.
+    /// If it has noted nothing: a sum over all bytes. Of a device: which one.
     sum: u64,
+    /// Whether there is a sum.
+    is_summed: u64,
+    /// Whether it must not have changed at all.
+    is_code: u64,
 }
 
-// SAFETY: it consists of bytes and 64-bit words, of which the first and the last lie at multiples of 8.
+// SAFETY: it consists of bytes and 64-bit words, all of which lie at multiples of 8.
 unsafe impl Record for Contents {}
 
 impl Contents {
-    /// Of a program or a library reads the headers, of other files all.
-    pub(super) fn of(path: &Path) -> io::Result<Contents> {
+    /// Of a program or a library reads the headers, of other files all, unless they are long.
+    pub(super) fn of(path: &Path, is_code: bool) -> io::Result<Contents> {
+        let is = path.metadata()?;
+        let (device, inode, len) = (is.dev(), is.ino(), is.len());
+        let known = Contents { device, inode, len, build: [0; 32], sum: 0, is_summed: 0, is_code: 0 };
+        if !is.is_file() {
+            return Ok(Contents { sum: is.rdev(), is_summed: 1, ..known });
+        }
         let mut file = File::open(path)?;
-        let len = file.metadata()?.len();
-        Ok(match build(&file) {
-            Some(build) => Contents { len, build, sum: 0 },
-            None => Contents { len, build: [0; 32], sum: sum(&mut file)? },
-        })
+        if let Some(build) = build(&file) {
+            return Ok(Contents { build, is_code: 1, ..known });
+        }
+        if !is_code && len > MOST_SUMMED {
+            return Ok(known);
+        }
+        Ok(Contents { sum: sum(&mut file, &is)?, is_summed: 1, is_code: is_code.into(), ..known })
+    }
+
+    /// Whether the file of this name is the same, here. What is not code may have other bytes by now, as
+    /// files that are open, if it is the very file.
+    pub(super) fn are_in(&self, path: &Path) -> io::Result<bool> {
+        let is = path.metadata()?;
+        if self.is_code == 0 && (self.device, self.inode) == (is.dev(), is.ino()) {
+            return Ok(true);
+        }
+        if is.len() != self.len {
+            return Ok(false);
+        }
+        let here = Contents::of(path, self.is_code != 0)?;
+        let alike = |all: &Contents| (all.build, all.sum, all.is_summed, all.is_code);
+        let is_known = here.is_summed != 0 || here.is_code != 0;
+        Ok(is_known && alike(&here) == alike(self))
     }
 }
 
-fn sum(file: &mut File) -> io::Result<u64> {
+/// Of no more than the file had when it was looked at: it may grow meanwhile.
+fn sum(file: &mut File, is: &Metadata) -> io::Result<u64> {
     let mut crc = crc32fast::Hasher::new();
-    let mut part = vec![0; 1 << 16];
+    let (mut file, mut part) = (file.take(is.len()), vec![0; 1 << 16]);
     loop {
         match file.read(&mut part)? {
             0 => return Ok(crc.finalize().into()),
@@ -135,18 +170,47 @@ mod tests {
         let named = |name: &str| place.path().join(name);
         let program = std::env::current_exe().unwrap();
         std::fs::copy(&program, named("copy")).unwrap();
-        let here = Contents::of(&program).unwrap();
-        assert_eq!(Contents::of(&named("copy")).unwrap(), here);
+        let here = Contents::of(&program, true).unwrap();
         assert_ne!(here.build, [0; 32], "test programs have the linker's note");
+        assert!(here.are_in(&named("copy")).unwrap());
 
-        for (name, text) in [("one", "some data"), ("same", "some data"), ("other", "some dates")] {
+        for (name, text) in [("one", "some data"), ("same", "some data"), ("longer", "some dates")] {
             std::fs::write(named(name), text).unwrap();
         }
         std::fs::write(named("changed"), "some dada").unwrap();
-        let of = |name: &str| Contents::of(&named(name)).unwrap();
-        assert_eq!(of("one"), of("same"));
-        assert_ne!(of("one"), of("other"));
-        assert_ne!(of("one"), of("changed"));
-        assert!(Contents::of(&named("none")).is_err());
+        for is_code in [false, true] {
+            let one = Contents::of(&named("one"), is_code).unwrap();
+            let same = |name: &str| one.are_in(&named(name)).unwrap();
+            assert_eq!(
+                ["one", "same", "longer", "changed", "copy"].map(same),
+                [true, true, false, false, false]
+            );
+        }
+        assert!(Contents::of(&named("none"), false).is_err());
+        assert!(here.are_in(&named("none")).is_err());
+    }
+
+    #[test]
+    fn data_may_change_in_the_very_file_and_code_may_not() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        std::fs::write(&path, "as it was").unwrap();
+        let [data, code] = [false, true].map(|is_code| Contents::of(&path, is_code).unwrap());
+        std::fs::write(&path, "as it is now").unwrap();
+        assert_eq!([data, code].map(|of| of.are_in(&path).unwrap()), [true, false]);
+    }
+
+    #[test]
+    fn devices_and_long_files_of_data_are_not_read() {
+        let zero = Contents::of("/dev/zero".as_ref(), false).unwrap();
+        assert!(zero.are_in("/dev/zero".as_ref()).unwrap());
+        assert!(!zero.are_in("/dev/null".as_ref()).unwrap());
+        let place = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| place.path().join(name));
+        for path in [&one, &other] {
+            File::create(path).unwrap().set_len(1 << 40).unwrap();
+        }
+        let long = Contents::of(&one, false).unwrap();
+        assert_eq!([&one, &other].map(|path| long.are_in(path).unwrap()), [true, false]);
     }
 }

@@ -6,10 +6,10 @@ use super::Refusal;
 use super::contents::Contents;
 use super::description::{NoRoom, Reader, Writer};
 use super::maps::{self, Mapping};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a file does not do.
@@ -21,7 +21,7 @@ const ANOTHER: &str =
 pub(super) struct Identity {
     processor: u64,
     /// What was in them when they were mapped.
-    files: BTreeMap<PathBuf, Contents>,
+    files: BTreeMap<Box<[u8]>, Contents>,
 }
 
 static IDENTITY: Mutex<Option<Arc<Identity>>> = Mutex::new(None);
@@ -38,39 +38,41 @@ impl Identity {
     /// are now.
     pub(super) fn learn() -> Result<Arc<Identity>, Refusal> {
         let mut known = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = known.is_none();
         let own = known
             .get_or_insert_with(|| Arc::new(Identity { processor: processor(), files: BTreeMap::new() }));
-        let named = maps::read()?.iter().filter(|mapping| has_name(mapping));
-        for mapping in named.filter(|mapping| is_first || is_code(mapping)) {
-            let path = Path::new(OsStr::from_bytes(mapping.name));
-            if !own.files.contains_key(path)
-                && let Ok(contents) = Contents::of(path)
+        let all = maps::read()?;
+        let code: BTreeSet<&[u8]> =
+            all.iter().filter(|mapping| is_code(mapping)).map(|mapping| mapping.name).collect();
+        for mapping in all.iter().filter(|mapping| has_name(mapping)) {
+            if !own.files.contains_key(mapping.name)
+                && let Ok(contents) = Contents::of(path(mapping.name), code.contains(mapping.name))
             {
-                Arc::make_mut(own).files.insert(path.to_owned(), contents);
+                Arc::make_mut(own).files.insert(mapping.name.into(), contents);
             }
         }
         Ok(Arc::clone(own))
     }
 
-    /// Whether it has the files of all code among these mappings. Allocates nothing.
-    pub(super) fn has_code_of(&self, mappings: &[Mapping<'_>]) -> bool {
-        let mut code = mappings.iter().filter(|mapping| has_name(mapping) && is_code(mapping));
-        code.all(|mapping| self.files.contains_key(Path::new(OsStr::from_bytes(mapping.name))))
+    /// Whether it has the files of all these mappings. Allocates nothing.
+    pub(super) fn has_files_of(&self, mappings: &[Mapping<'_>]) -> bool {
+        // The parts of one file lie one behind the other.
+        let mut last: &[u8] = b"";
+        mappings.iter().filter(|mapping| has_name(mapping)).all(|mapping| {
+            let is_there = mapping.name == last || self.files.contains_key(mapping.name);
+            last = mapping.name;
+            is_there
+        })
     }
 
     /// What of it is in these mappings: others may be other files by the time it is gone on from.
     pub(super) fn write(&self, writer: &mut Writer, mappings: &[Mapping<'_>]) -> Result<(), NoRoom> {
-        let is_mapped = |path: &Path| {
-            let name = path.as_os_str().as_bytes();
-            mappings.iter().any(|mapping| mapping.name == name)
-        };
-        let files = || self.files.iter().filter(|(path, _)| is_mapped(path));
+        let is_mapped = |name: &[u8]| mappings.iter().any(|mapping| mapping.name == name);
+        let files = || self.files.iter().filter(|(name, _)| is_mapped(name));
         writer.number(self.processor)?;
         writer.number(files().count() as u64)?;
-        for (path, contents) in files() {
+        for (name, contents) in files() {
             writer.record(contents)?;
-            writer.bytes(path.as_os_str().as_bytes())?;
+            writer.bytes(name)?;
         }
         Ok(())
     }
@@ -86,10 +88,9 @@ impl Identity {
         for _ in 0..reader.number().ok_or_else(damaged)? {
             let contents: Contents = reader.record().ok_or_else(damaged)?;
             let name = reader.bytes().ok_or_else(damaged)?;
-            let path = Path::new(OsStr::from_bytes(name));
+            let path = path(name);
             let refuse = |why: &str| Refusal::new(format!("{} {why}", path.display()));
-            let here = Contents::of(path).map_err(|e| refuse(&format!("cannot be read: {e}")))?;
-            if here != contents {
+            if !contents.are_in(path).map_err(|e| refuse(&format!("cannot be read: {e}")))? {
                 return Err(refuse(ANOTHER));
             }
             names.push(name);
@@ -98,8 +99,14 @@ impl Identity {
     }
 }
 
+fn path(name: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(name))
+}
+
 fn has_name(mapping: &Mapping<'_>) -> bool {
-    mapping.has_file() && !mapping.is_shared && !mapping.is_removed()
+    // What is shared and written is in no image.
+    let is_ours = !mapping.is_shared || mapping.protection & 2 == 0;
+    mapping.has_file() && is_ours && !mapping.is_removed()
 }
 
 fn is_code(mapping: &Mapping<'_>) -> bool {
@@ -140,9 +147,9 @@ mod tests {
         let mut room = vec![0u64; 4096];
         // SAFETY: the room is this function's.
         let mut writer = unsafe { Writer::new((room.as_mut_ptr().cast(), room.len() * 8)) };
-        let mapped = |path: &PathBuf| format!("1000-2000 r-xp 0 00:00 7 {}\n", path.display());
-        let text: String =
-            identity.files.keys().filter(|path| !path.ends_with("unmapped")).map(mapped).collect();
+        let mapped = |name: &[u8]| format!("1000-2000 r-xp 0 00:00 7 {}\n", path(name).display());
+        let names = identity.files.keys().filter(|name| !name.ends_with(b"unmapped"));
+        let text: String = names.map(|name| mapped(name)).collect();
         identity.write(&mut writer, &maps::parse(text.as_bytes()).collect::<Vec<_>>()).unwrap();
         let len = writer.len();
         let bytes: Vec<u8> = room.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
@@ -152,24 +159,25 @@ mod tests {
     #[test]
     fn another_processor_and_programs_that_were_built_anew_or_removed_are_refused() {
         let program = std::env::current_exe().unwrap();
-        let contents = Contents::of(&program).unwrap();
-        let here = Identity { processor: processor(), files: BTreeMap::from([(program.clone(), contents)]) };
+        let contents = Contents::of(&program, true).unwrap();
+        let name: Box<[u8]> = program.as_os_str().as_bytes().into();
+        let here = Identity { processor: processor(), files: BTreeMap::from([(name.clone(), contents)]) };
         assert_eq!(refusal(&here), None);
 
         let elsewhere = Identity { processor: here.processor ^ 1, ..here.clone() };
         assert_eq!(refusal(&elsewhere).unwrap(), "it was saved on a processor with other features");
 
         let mut anew = here.clone();
-        let other = Contents::of("/proc/version".as_ref()).unwrap();
-        anew.files.insert(program.clone(), other);
+        let other = Contents::of("/proc/version".as_ref(), true).unwrap();
+        anew.files.insert(name, other);
         assert_eq!(refusal(&anew).unwrap(), format!("{} {ANOTHER}", program.display()));
 
         let mut removed = here.clone();
-        removed.files.insert("/no/such/library.so".into(), contents);
+        removed.files.insert(b"/no/such/library.so"[..].into(), contents);
         assert!(refusal(&removed).unwrap().starts_with("/no/such/library.so cannot be read: "));
 
         let mut unmapped = here.clone();
-        unmapped.files.insert("/no/longer/unmapped".into(), contents);
+        unmapped.files.insert(b"/no/longer/unmapped"[..].into(), contents);
         assert_eq!(refusal(&unmapped), None);
 
         assert_eq!(

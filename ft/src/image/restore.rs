@@ -227,6 +227,7 @@ fn become_it(pages: &Pages<'_>, ours: RawFd) -> Result<std::convert::Infallible,
     let present: Vec<_> = present.iter().copied().filter(|mapping| !mapping.is_apart()).collect();
     let mut planner = Planner::new();
     let plan = MappingPlan { saved: &saved, present: &present, private: &pages.entries[..private] };
+    plan.check_own_code()?;
     let before = plan.write(&mut planner)?;
     planner.may(libc::SYS_close, [usize::try_from(ours).unwrap_or(usize::MAX), 0, 0, 0, 0, 0])?;
     let slots = pages.slots();
@@ -301,6 +302,20 @@ impl MappingPlan<'_> {
             planner.may(libc::SYS_membarrier, [1 << bit, 0, 0, 0, 0, 0])?;
         }
         Ok(before)
+    }
+
+    /// What carries out the plan must lie in both processes at one place.
+    fn check_own_code(&self) -> Result<(), Refusal> {
+        let own = (become_it as *const ()).addr();
+        let mapping = self.present.iter().find(|mapping| mapping.range().contains(&own));
+        if mapping.is_some_and(|mapping| self.is_kept(mapping)) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            "its libraries lie elsewhere here: are there others (LD_PRELOAD), or are they aligned otherwise (another \
+             file system)?"
+                .to_owned(),
+        ))
     }
 
     /// Whether a mapping of this process is one of the image, too: of a file (then all pages of it that were

@@ -134,7 +134,7 @@ impl<'a, 'b> Save<'a, 'b> {
         self.thread.set_context(&self.context);
         let mappings = maps::read()?;
         self.is_crowded = mappings.len() > CROWD;
-        if !self.prepared.is_learnt && !self.prepared.identity.has_code_of(mappings) {
+        if !self.prepared.is_learnt && !self.prepared.identity.has_files_of(mappings) {
             return Err(SaveError::NewCode);
         }
         // SAFETY: the store gives room for a description, which only this writer uses.

@@ -154,6 +154,10 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         "many threads" => Box::new(sleepers(300)),
         // What is as much as may be.
         "threads" => Box::new(sleepers(256)),
+        "zeros" => {
+            let zeros = std::fs::File::open("/dev/zero").unwrap();
+            Box::new(mapped(libc::MAP_PRIVATE, zeros.as_raw_fd()))
+        }
         "guard page" => {
             let at = mapped(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
             const INSTALL: libc::c_int = 102;
