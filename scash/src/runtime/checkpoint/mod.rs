@@ -477,7 +477,9 @@ impl Runtime {
         checkpoints.counts.shared += checkpoints.watch.lap();
         let saved = written.and_then(|written| {
             checkpoints.counts.copy += written.copying;
-            if checkpoints.store.is_durable() {
+            // Where the store outlives this machine: the lengths that the image tells are those that other
+            // hosts see, or this one when it has power again.
+            if checkpoints.store.is_durable() || self.context.copies.count() > 1 {
                 image::sync_files(&own, &checkpoints.given.prints.each_ref().map(|file| file.as_fd()))?;
             }
             let unwritten = |e| Refusal::new(format!("its store cannot be written: {e}"));
