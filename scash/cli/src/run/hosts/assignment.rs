@@ -48,6 +48,8 @@ pub(super) struct Assignment {
 pub(super) struct Replicated {
     /// Which other hosts hold copies of a store.
     pub(super) rule: CopyRule,
+    /// The limit of their stacks, in bytes: the kernel lays memory out by it.
+    pub(super) stack: u64,
     /// What ranks are told, as environment variables.
     pub(super) env: Vec<(&'static str, String)>,
     /// If agents outlive their launcher.
@@ -67,7 +69,8 @@ impl Assignment {
             frame = frame.byte(u8::from(switch));
         }
         frame = frame.byte(u8::from(self.replicas.is_some()));
-        if let Some(Replicated { rule, env, succession }) = &self.replicas {
+        if let Some(Replicated { rule, stack, env, succession }) = &self.replicas {
+            frame = stack.to_le_bytes().into_iter().fold(frame, Frame::byte);
             frame = frame.number(rule.count).length(rule.racks.len());
             frame = rule.racks.iter().fold(frame, |frame, rack| frame.number(*rack));
             let words = frame.length(env.len());
@@ -112,6 +115,7 @@ impl Assignment {
             is_watched: fields.byte()? != 0,
             replicas: if fields.byte()? != 0 {
                 Some(Replicated {
+                    stack: u64::from_le_bytes(fields.array()?),
                     rule: CopyRule { count: fields.number()?, racks: fields.list(|fields| fields.number())? },
                     env: fields.list(survival)?,
                     succession: succession(fields.bytes()?)?,

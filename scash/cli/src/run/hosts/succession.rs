@@ -108,6 +108,8 @@ pub(in crate::run) struct Succession {
     agent: PathBuf,
     /// How long agents keep what they have, in milliseconds.
     linger: u64,
+    /// The limit of ranks' stacks, in bytes.
+    pub(super) stack: u64,
     /// The command that began the job.
     command: Description,
     /// Hosts that are not called at first, by their numbers.
@@ -120,7 +122,12 @@ pub(in crate::run) struct Succession {
 
 impl Succession {
     /// That of the job which this process runs.
-    pub(super) fn of(plan: &Plan, hosts: &Hosts, is_one: bool, linger: Duration) -> io::Result<Succession> {
+    pub(super) fn of(
+        plan: &Plan,
+        hosts: &Hosts,
+        is_one: bool,
+        (linger, stack): (Duration, u64),
+    ) -> io::Result<Succession> {
         Ok(Succession {
             version: VERSION,
             job: JobName::new(),
@@ -131,6 +138,7 @@ impl Succession {
             rsh: hosts.rsh.clone(),
             agent: hosts.agent.clone(),
             linger: u64::try_from(linger.as_millis()).unwrap_or(u64::MAX),
+            stack,
             command: Description::of_a_job_on_hosts(plan.ranks, is_one, &plan.task.program.path)?,
             absent: Vec::new(),
             voters: None,

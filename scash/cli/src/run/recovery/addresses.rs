@@ -7,19 +7,34 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, rlim_t, setrlimit};
 /// Most bytes of a stack where the user sets no limit: the kernel lays memory out by the limit.
 const STACK: rlim_t = 1 << 30;
 
-/// Sets this process up so that processes it starts get their memory where others got it that it has started:
-/// the kernel draws no addresses, and the limit of stacks is one that does not change.
-pub(super) fn fix() -> Result<(), Refusal> {
-    let refuse = |what: &'static str| {
-        move |error: Errno| Refusal::new(status::LAUNCHER, format!("{what}: {}", error.desc()))
-    };
+fn refuse(what: &str) -> impl Fn(Errno) -> Refusal + '_ {
+    move |error: Errno| Refusal::new(status::LAUNCHER, format!("{what}: {}", error.desc()))
+}
+
+/// The limit of stacks that ranks are to have, in bytes: that of this process.
+pub(super) fn stack() -> Result<rlim_t, Refusal> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_STACK).map_err(refuse("reading the limit of stacks"))?;
+    Ok(if soft == RLIM_INFINITY { hard.min(STACK) } else { soft })
+}
+
+/// Sets this process up so that processes it starts get their memory where others got it that it has started,
+/// or that were started on other hosts: the kernel draws no addresses, and the limit of stacks is this one.
+pub(super) fn fix(stack: rlim_t) -> Result<(), Refusal> {
     no_random_addresses().map_err(refuse(
         "ranks must have the same addresses (--replicas, --checkpoint-dir, --no-aslr), and random ones cannot be \
          switched off here (personality, which some containers forbid: docker run --security-opt seccomp=unconfined)",
     ))?;
-    let (soft, hard) = getrlimit(Resource::RLIMIT_STACK).map_err(refuse("reading the limit of stacks"))?;
-    let fixed = if soft == RLIM_INFINITY { hard.min(STACK) } else { soft };
-    setrlimit(Resource::RLIMIT_STACK, fixed, hard).map_err(refuse("fixing the limit of stacks"))
+    let (_, hard) = getrlimit(Resource::RLIMIT_STACK).map_err(refuse("reading the limit of stacks"))?;
+    if stack > hard {
+        let why = format!(
+            "ranks of all hosts must have stacks of one limit, which is {} KiB where the job began, and at most {} KiB \
+             here: raise it here (`ulimit -Hs`), or lower it there (`ulimit -s`)",
+            stack >> 10,
+            hard >> 10
+        );
+        return Err(Refusal::new(status::LAUNCHER, why));
+    }
+    setrlimit(Resource::RLIMIT_STACK, stack, hard).map_err(refuse("fixing the limit of stacks"))
 }
 
 /// What the process started with stays as it is; what it executes from now on has no random addresses.

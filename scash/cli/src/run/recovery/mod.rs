@@ -79,7 +79,17 @@ pub(super) const VARIABLES: [&str; 12] = [
 /// Sets this process up as its ranks must be, so that they have their memory at the same addresses, in each
 /// incarnation. Ranks inherit it.
 pub(super) fn fix_addresses() -> Result<(), Refusal> {
-    addresses::fix()
+    fix_addresses_with(stack_limit()?)
+}
+
+/// As [`fix_addresses`], with this [limit of stacks](stack_limit), which may be another host's.
+pub(super) fn fix_addresses_with(stack: u64) -> Result<(), Refusal> {
+    addresses::fix(stack)
+}
+
+/// The limit of stacks that ranks are to have, in bytes.
+pub(super) fn stack_limit() -> Result<u64, Refusal> {
+    addresses::stack()
 }
 
 /// What the launcher must do.

@@ -48,10 +48,10 @@ impl Survival {
     pub(super) fn new(
         layout: &Layout,
         host: u32,
-        Replicated { rule, env, .. }: Replicated,
+        Replicated { rule, env, stack, .. }: Replicated,
         is_one: bool,
     ) -> Result<Survival, Refusal> {
-        recovery::fix_addresses()?;
+        recovery::fix_addresses_with(stack)?;
         recovery::withhold_descriptors();
         let kept = Kept::of_host(layout.size(), env, is_one)?;
         let (base, told, committed) = (Base::default(), Epoch(0), Epoch(0));

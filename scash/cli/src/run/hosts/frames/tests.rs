@@ -22,6 +22,7 @@ fn assignment() -> Assignment {
         is_watched: true,
         replicas: Some(Replicated {
             rule: CopyRule { count: 2, racks: vec![4, 5] },
+            stack: 8 << 20,
             env: vec![("SCASH_CHECKPOINT", "every=3".into()), ("SCASH_MTBF", "5s".into())],
             succession: None,
         }),
@@ -174,8 +175,12 @@ fn a_frame_that_says_more_than_there_can_be_is_refused() {
     long[5..].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(Down::decode(&long[4..]).is_err());
     let mut other = assignment();
-    other.replicas =
-        Some(Replicated { rule: CopyRule::of(1), env: vec![("PATH", "/tmp".into())], succession: None });
+    other.replicas = Some(Replicated {
+        rule: CopyRule::of(1),
+        stack: 0,
+        env: vec![("PATH", "/tmp".into())],
+        succession: None,
+    });
     let why = Down::decode(&Down::Start(Box::new(other)).encode()[4..]).unwrap_err();
     assert!(why.contains("PATH"), "{why}");
 }

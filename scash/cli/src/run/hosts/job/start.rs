@@ -7,7 +7,7 @@ use crate::run::hosts::assignment::{Assignment, Replicated};
 use crate::run::hosts::frames::{Down, FROM_LAUNCHER, check_hello};
 use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
 use crate::run::plan::Plan;
-use crate::run::{Refusal, status};
+use crate::run::{Refusal, recovery, status};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::signal::Signal;
 use scash_comm::wipe;
@@ -85,6 +85,10 @@ impl Job<'_> {
                 std::env::current_dir().map_err(|error| format!("asking for the directory here: {error}"))?
             }
         };
+        let stack = match &self.succession {
+            Some(succession) => succession.stack,
+            None => recovery::stack_limit().map_err(|refusal| refusal.why)?,
+        };
         let several = self.layout.hosts() > 1;
         Ok(Assignment {
             secret: self.secret.clone(),
@@ -99,6 +103,7 @@ impl Job<'_> {
             is_watched: self.hosts.heartbeat.is_some(),
             replicas: self.plan.replicas.as_ref().map(|replicas| Replicated {
                 rule: self.hosts.copy_rule(replicas.copies),
+                stack,
                 env: replicas.env(),
                 succession: self.succession.clone(),
             }),
