@@ -79,6 +79,33 @@ fn ranks_go_from_one_host_to_another_that_has_copies_of_program_and_libraries() 
     ended.said(&["rank 2 comes back on host 10.77.0.1", "rank 2 moves to host 10.77.0.2"]);
 }
 
+/// Host 2 has been started again with what calls itself another kernel.
+#[test]
+fn a_host_that_comes_back_with_another_kernel_is_done_without() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let is_other = hosts.file("is-other");
+    let other = format!("[ -e {} ] && set -- setarch --uname-2.6 \"$@\"", is_other.display());
+    let ended = run(&hosts, &replicas(hosts.job_where(TWO, 2, &other)), |front| {
+        std::fs::write(&is_other, "").unwrap();
+        hosts.kill(2);
+        wait_for_status(front, "copies of each checkpoint: 0 of 1");
+        wait_for_status(front, "host 10.77.0.2 is lost\n");
+    });
+    ended.said(&["host 10.77.0.2 is back", "cannot go on from its checkpoint here: is it another kernel"]);
+}
+
+/// The kernel lays memory out by that limit.
+#[test]
+fn ranks_go_from_one_host_to_another_that_has_another_limit_of_stacks() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ended = run(&hosts, &replicas(hosts.job_where(TWO, 2, "ulimit -s unlimited")), |front| {
+        hosts.kill(2);
+        wait_for_status(front, "copies of each checkpoint: 0 of 1");
+        wait_for_status(front, AT_HOME);
+    });
+    ended.said(&["rank 2 comes back on host 10.77.0.1", "rank 2 moves to host 10.77.0.2"]);
+}
+
 #[test]
 fn ranks_wait_for_their_host_if_the_user_wants_that() {
     let Some(hosts) = Hosts::new(2) else { return };

@@ -40,6 +40,7 @@ mod tracking;
 pub use area::STORE_AT;
 pub use kernel::SyscallFailure;
 pub use restore::{environment, is_linked};
+pub use steps::REFUSED;
 pub use tracking::Tracking;
 
 use crate::store::Staged;

@@ -1,6 +1,8 @@
 //! How ranks have ended, as agents report it.
 
 use super::Job;
+use crate::run::status;
+use scash_ft::{Epoch, image};
 use scash_join::boot::{Exit, Report};
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,13 @@ impl Job<'_> {
     /// Takes what an agent reports of a rank. The error says why no agent reports that.
     pub(super) fn report(&mut self, host: u32, report: Report) -> Result<(), String> {
         if let Report::Exited(rank, exit) = report {
+            if self.cannot_come_back(host, exit) && self.link(host).ranks.contains(&rank) {
+                let why = format!(
+                    "rank {rank} cannot go on from its checkpoint here: is it another kernel, processor, program or library?"
+                );
+                self.refused(host, status::LAUNCHER, &why);
+                return Ok(());
+            }
             if !self.link(host).ranks.remove(&rank) {
                 return Err(format!("a second end of rank {rank}"));
             }
@@ -23,6 +32,14 @@ impl Job<'_> {
             return self.take_exit(host, rank, exit);
         }
         self.launcher_relay.take(host, report)
+    }
+
+    /// Whether a rank has ended as one does that finds its host other than where it was saved, and can do so
+    /// on another host.
+    fn cannot_come_back(&self, host: u32, exit: Exit) -> bool {
+        let has_image = self.survival.as_ref().is_some_and(|it| it.recovery.base().epoch > Epoch(0));
+        let is_refusal = matches!(exit, Exit::Status(status) if i32::from(status) == image::REFUSED);
+        is_refusal && has_image && self.may_do_without(host)
     }
 
     /// The process of a rank has ended.
