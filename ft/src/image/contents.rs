@@ -7,9 +7,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Longest file whose bytes are summed up that is not code, some milliseconds. A longer one is on a disk of
-/// all hosts, or ranks do not go from one host to another.
-const MOST_SUMMED: u64 = 16 << 20;
+/// Longest file whose bytes are summed up that is not code, which takes tenths of a second. A longer one is
+/// on a disk of all hosts, or ranks do not go from one host to another.
+const MOST_SUMMED: u64 = 256 << 20;
 
 /// By what a file is known again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(super) struct Contents {
     device: u64,
     inode: u64,
     len: u64,
+    /// When it was written the last time.
+    time: [i64; 2],
     /// What the linker has noted of what it has linked (`.note.gnu.build-id`), with zeros behind.
     build: [u8; 32],
     /// If it has noted nothing: a sum over all bytes. Of a device: which one.
@@ -32,13 +34,17 @@ pub(super) struct Contents {
 unsafe impl Record for Contents {}
 
 impl Contents {
-    /// Of a program or a library reads the headers, of other files all, unless they are long.
+    /// Of a program or a library reads the headers, of other files all, unless they are long, or this process
+    /// has them open: whoever closes a file loses all locks that the process has on it.
     pub(super) fn of(path: &Path, is_code: bool) -> io::Result<Contents> {
         let is = path.metadata()?;
-        let (device, inode, len) = (is.dev(), is.ino(), is.len());
-        let known = Contents { device, inode, len, build: [0; 32], sum: 0, is_summed: 0, is_code: 0 };
+        let (device, inode, len, time) = (is.dev(), is.ino(), is.len(), [is.mtime(), is.mtime_nsec()]);
+        let known = Contents { device, inode, len, time, build: [0; 32], sum: 0, is_summed: 0, is_code: 0 };
         if !is.is_file() {
             return Ok(Contents { sum: is.rdev(), is_summed: 1, ..known });
+        }
+        if !is_code && is_open(&is) {
+            return Ok(known);
         }
         let mut file = File::open(path)?;
         if let Some(build) = build(&file) {
@@ -54,7 +60,10 @@ impl Contents {
     /// files that are open, if it is the very file.
     pub(super) fn are_in(&self, path: &Path) -> io::Result<bool> {
         let is = path.metadata()?;
-        if self.is_code == 0 && (self.device, self.inode) == (is.dev(), is.ino()) {
+        // A disk of all hosts may have another number on each.
+        let is_unchanged =
+            (self.inode, self.len, self.time) == (is.ino(), is.len(), [is.mtime(), is.mtime_nsec()]);
+        if self.is_code == 0 && (is_unchanged || (self.device, self.inode) == (is.dev(), is.ino())) {
             return Ok(true);
         }
         if is.len() != self.len {
@@ -65,6 +74,13 @@ impl Contents {
         let is_known = here.is_summed != 0 || here.is_code != 0;
         Ok(is_known && alike(&here) == alike(self))
     }
+}
+
+/// Whether this process has the file open.
+fn is_open(file: &Metadata) -> bool {
+    let Ok(all) = std::fs::read_dir("/proc/self/fd") else { return true };
+    let is_it = |is: Metadata| (is.dev(), is.ino()) == (file.dev(), file.ino());
+    all.flatten().any(|entry| std::fs::metadata(entry.path()).is_ok_and(is_it))
 }
 
 /// Of no more than the file had when it was looked at: it may grow meanwhile.
@@ -201,6 +217,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_locked_stays_locked() {
+        let place = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(place.path(), "data").unwrap();
+        let lock = libc::flock { l_type: libc::F_WRLCK as i16, l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 };
+        nix::fcntl::fcntl(place.as_file(), nix::fcntl::FcntlArg::F_SETLK(&lock)).unwrap();
+        let is_locked = || {
+            std::fs::read_to_string("/proc/locks")
+                .unwrap()
+                .contains(&format!("POSIX  ADVISORY  WRITE {}", std::process::id()))
+        };
+        assert!(is_locked());
+        assert_eq!(Contents::of(place.path(), false).unwrap().is_summed, 0);
+        assert!(is_locked());
+    }
+
+    #[test]
     fn devices_and_long_files_of_data_are_not_read() {
         let zero = Contents::of("/dev/zero".as_ref(), false).unwrap();
         assert!(zero.are_in("/dev/zero".as_ref()).unwrap());
@@ -212,5 +244,10 @@ mod tests {
         }
         let long = Contents::of(&one, false).unwrap();
         assert_eq!([&one, &other].map(|path| long.are_in(path).unwrap()), [true, false]);
+        // That of a disk that has another number on another host.
+        let there = Contents { device: 0, ..long };
+        assert!(there.are_in(&one).unwrap());
+        File::options().write(true).open(&one).unwrap().set_len(1 << 41).unwrap();
+        assert_eq!([long, there].map(|of| of.are_in(&one).unwrap()), [true, false]);
     }
 }

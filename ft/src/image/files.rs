@@ -400,14 +400,17 @@ pub(super) fn sync(is_ours: &dyn Fn(RawFd) -> bool, given: &[BorrowedFd<'_>]) ->
         let flags = fcntl(fd, FcntlArg::F_GETFL).map_or(OFlag::O_RDONLY, OFlag::from_bits_retain);
         if is_file && flags & OFlag::O_ACCMODE != OFlag::O_RDONLY {
             let failed = |errno: Errno| match errno {
-                // Closed since, or another one that has no disk.
-                Errno::EBADF | Errno::EINVAL => files_change(),
+                Errno::EBADF => files_change(),
                 errno => Refusal::new(format!(
                     "descriptor {number} is a file that its disk does not take: {}",
                     errno.desc()
                 )),
             };
-            fdatasync(fd).map_err(failed)?;
+            match fdatasync(fd) {
+                // Not of a disk, as those of /proc.
+                Ok(()) | Err(Errno::EINVAL) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
         }
     }
     Ok(())

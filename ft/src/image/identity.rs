@@ -20,8 +20,16 @@ const ANOTHER: &str =
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     processor: u64,
-    /// What was in them when they were mapped.
-    files: BTreeMap<Box<[u8]>, Contents>,
+    files: BTreeMap<Box<[u8]>, MappedFile>,
+}
+
+/// A file of which parts are mapped.
+#[derive(Clone, Copy, Debug)]
+struct MappedFile {
+    /// As mappings tell it: by the same name there may be another file later, or on another host.
+    inode: u64,
+    /// What was in it when it was mapped; nothing if it cannot be read.
+    contents: Option<Contents>,
 }
 
 static IDENTITY: Mutex<Option<Arc<Identity>>> = Mutex::new(None);
@@ -44,10 +52,10 @@ impl Identity {
         let code: BTreeSet<&[u8]> =
             all.iter().filter(|mapping| is_code(mapping)).map(|mapping| mapping.name).collect();
         for mapping in all.iter().filter(|mapping| has_name(mapping)) {
-            if !own.files.contains_key(mapping.name)
-                && let Ok(contents) = Contents::of(path(mapping.name), code.contains(mapping.name))
-            {
-                Arc::make_mut(own).files.insert(mapping.name.into(), contents);
+            if !own.has_file_of(mapping) {
+                let contents = Contents::of(path(mapping.name), code.contains(mapping.name)).ok();
+                let file = MappedFile { inode: mapping.inode, contents };
+                Arc::make_mut(own).files.insert(mapping.name.into(), file);
             }
         }
         Ok(Arc::clone(own))
@@ -56,22 +64,31 @@ impl Identity {
     /// Whether it has the files of all these mappings. Allocates nothing.
     pub(super) fn has_files_of(&self, mappings: &[Mapping<'_>]) -> bool {
         // The parts of one file lie one behind the other.
-        let mut last: &[u8] = b"";
+        let mut last: (&[u8], u64) = (b"", 0);
         mappings.iter().filter(|mapping| has_name(mapping)).all(|mapping| {
-            let is_there = mapping.name == last || self.files.contains_key(mapping.name);
-            last = mapping.name;
+            let is_there = (mapping.name, mapping.inode) == last || self.has_file_of(mapping);
+            last = (mapping.name, mapping.inode);
             is_there
         })
     }
 
+    fn has_file_of(&self, mapping: &Mapping<'_>) -> bool {
+        self.files.get(mapping.name).is_some_and(|file| file.inode == mapping.inode)
+    }
+
     /// What of it is in these mappings: others may be other files by the time it is gone on from.
     pub(super) fn write(&self, writer: &mut Writer, mappings: &[Mapping<'_>]) -> Result<(), NoRoom> {
-        let is_mapped = |name: &[u8]| mappings.iter().any(|mapping| mapping.name == name);
-        let files = || self.files.iter().filter(|(name, _)| is_mapped(name));
+        let is_mapped = |name: &[u8], inode: u64| {
+            mappings.iter().any(|mapping| mapping.inode == inode && mapping.name == name)
+        };
+        let files = || {
+            let mapped = self.files.iter().filter(|(name, file)| is_mapped(name, file.inode));
+            mapped.filter_map(|(name, file)| Some((name, file.contents?)))
+        };
         writer.number(self.processor)?;
         writer.number(files().count() as u64)?;
         for (name, contents) in files() {
-            writer.record(contents)?;
+            writer.record(&contents)?;
             writer.bytes(name)?;
         }
         Ok(())
@@ -161,7 +178,9 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         let contents = Contents::of(&program, true).unwrap();
         let name: Box<[u8]> = program.as_os_str().as_bytes().into();
-        let here = Identity { processor: processor(), files: BTreeMap::from([(name.clone(), contents)]) };
+        let file = |contents| MappedFile { inode: 7, contents: Some(contents) };
+        let files = BTreeMap::from([(name.clone(), file(contents))]);
+        let here = Identity { processor: processor(), files };
         assert_eq!(refusal(&here), None);
 
         let elsewhere = Identity { processor: here.processor ^ 1, ..here.clone() };
@@ -169,15 +188,19 @@ mod tests {
 
         let mut anew = here.clone();
         let other = Contents::of("/proc/version".as_ref(), true).unwrap();
-        anew.files.insert(name, other);
+        anew.files.insert(name, file(other));
         assert_eq!(refusal(&anew).unwrap(), format!("{} {ANOTHER}", program.display()));
 
         let mut removed = here.clone();
-        removed.files.insert(b"/no/such/library.so"[..].into(), contents);
+        removed.files.insert(b"/no/such/library.so"[..].into(), file(contents));
         assert!(refusal(&removed).unwrap().starts_with("/no/such/library.so cannot be read: "));
 
         let mut unmapped = here.clone();
-        unmapped.files.insert(b"/no/longer/unmapped"[..].into(), contents);
+        unmapped.files.insert(b"/no/longer/unmapped"[..].into(), file(contents));
+        let replaced = MappedFile { inode: 8, ..file(contents) };
+        unmapped.files.insert(b"/no/such/file"[..].into(), replaced);
+        let unread = MappedFile { inode: 7, contents: None };
+        unmapped.files.insert(b"/no/such/other"[..].into(), unread);
         assert_eq!(refusal(&unmapped), None);
 
         assert_eq!(
