@@ -37,7 +37,11 @@ impl Job<'_> {
     /// Whether a rank has ended as one does that finds its host other than where it was saved, and can do so
     /// on another host.
     fn cannot_come_back(&self, host: u32, exit: Exit) -> bool {
-        let has_image = self.survival.as_ref().is_some_and(|it| it.recovery.base().epoch > Epoch(0));
+        // Until all have come back, none runs on, and may end so by itself.
+        let has_image = self
+            .survival
+            .as_ref()
+            .is_some_and(|it| it.recovery.awaits_joining() && it.recovery.base().epoch > Epoch(0));
         let is_refusal = matches!(exit, Exit::Status(status) if i32::from(status) == image::REFUSED);
         is_refusal && has_image && self.may_do_without(host)
     }
