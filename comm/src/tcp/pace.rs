@@ -53,7 +53,7 @@ impl Pace {
         if turn < self.spins && !is_polite {
             std::hint::spin_loop();
         } else if turn < self.spins.max(self.yields) {
-            sys::give_way();
+            sys::yield_core();
         } else {
             return false;
         }

@@ -109,7 +109,7 @@ pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration,
         }
         looks += 1;
         if before.wrapping_add(looks).is_multiple_of(POLITE_EVERY) {
-            sys::give_way();
+            sys::yield_core();
         }
         if matches!(shared.watch, PollMode::Each) && !looks.is_multiple_of(POLL_EVERY) {
             return if has_mail(shared) { Duty::Leave } else { Duty::Try };

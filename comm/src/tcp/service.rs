@@ -142,7 +142,7 @@ impl Service {
                 Err(TryLockError::Poisoned(server)) => server.into_inner().take(shared, &events[..count]),
                 // The thread that stands in does it now, unless it has lost its core: it shall have this one.
                 // A sleep would cost it a system call to end.
-                Err(TryLockError::WouldBlock) => sys::give_way(),
+                Err(TryLockError::WouldBlock) => sys::yield_core(),
             }
         }
     }

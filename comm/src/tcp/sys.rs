@@ -173,7 +173,7 @@ pub(super) fn epoll() -> nix::Result<Epoll> {
 }
 
 /// Gives the core to whoever else wants it.
-pub(super) fn give_way() {
+pub(super) fn yield_core() {
     std::thread::yield_now();
 }
 

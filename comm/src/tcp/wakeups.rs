@@ -141,7 +141,7 @@ impl Wakeups {
             has_rung = sockets[count + 1].revents != 0;
         } else {
             // Whoever takes the news may be waiting for this thread's core.
-            sys::give_way();
+            sys::yield_core();
         }
         companion.get_up(has_rung);
     }

@@ -42,8 +42,8 @@ impl Identity {
         known.map_or_else(Identity::learn, Ok)
     }
 
-    /// As [`of_this_process`](Self::of_this_process), with libraries that it has loaded since then, as they
-    /// are now.
+    /// As [`of_this_process`](Self::of_this_process), with files that it has mapped since then, as they are
+    /// now.
     pub(super) fn learn() -> Result<Arc<Identity>, Refusal> {
         let mut known = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
         let own = known

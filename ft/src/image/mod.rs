@@ -137,7 +137,7 @@ pub struct PreparedImage {
     /// Whether the program has no thread but this one; then nobody else changes what is found out here.
     is_alone: bool,
     identity: Arc<Identity>,
-    /// Whether it was just now looked for files of code that the identity has not.
+    /// Whether it was just now looked for mapped files that the identity has not.
     is_learnt: bool,
     files: Files,
 }
@@ -197,7 +197,7 @@ pub fn sync_files(own: &Own<'_>, given: &[BorrowedFd<'_>]) -> Result<(), Refusal
 
 /// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared
 /// memory may follow. Returns twice: here, and in each process that comes back from it. Tells `steps` how
-/// far it is; all over again if the program has loaded a library. Nothing is saved if that returns `false`
+/// far it is; all over again if the program has mapped a file. Nothing is saved if that returns `false`
 /// when all threads are stopped.
 ///
 /// # Errors
@@ -228,8 +228,8 @@ pub unsafe fn capture(
         }
         let result = save.outcome();
         drop(save);
-        if matches!(result, Err(save::SaveError::NewCode)) {
-            // It has loaded a library since the last time. Nothing of it is in the epoch yet.
+        if matches!(result, Err(save::SaveError::NewFiles)) {
+            // It has mapped a file since the last time. Nothing of it is in the epoch yet.
             (prepared.identity, prepared.is_learnt) = (Identity::learn()?, true);
             continue;
         }

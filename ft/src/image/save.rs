@@ -58,8 +58,8 @@ pub(super) enum SaveError {
     OwnedLock(usize),
     /// Other threads have opened or closed files since these were looked at.
     FilesChange,
-    /// Code is mapped of a file that its identity does not have.
-    NewCode,
+    /// A file is mapped that its identity does not have.
+    NewFiles,
     /// Since that was asked, a thread has got what no image can carry.
     Late(&'static str),
 }
@@ -135,7 +135,7 @@ impl<'a, 'b> Save<'a, 'b> {
         let mappings = maps::read()?;
         self.is_crowded = mappings.len() > CROWD;
         if !self.prepared.is_learnt && !self.prepared.identity.has_files_of(mappings) {
-            return Err(SaveError::NewCode);
+            return Err(SaveError::NewFiles);
         }
         // SAFETY: the store gives room for a description, which only this writer uses.
         let mut writer = unsafe { Writer::new(self.staged.description()) };
@@ -341,7 +341,7 @@ pub(super) fn told(result: Result<Duration, SaveError>) -> Result<Duration, Refu
                      inheritance, or a reader-writer lock to write"
                 ));
             }
-            SaveError::FilesChange | SaveError::NewCode => return files_change(),
+            SaveError::FilesChange | SaveError::NewFiles => return files_change(),
             SaveError::Late(why) => return Refusal::passing(why.to_owned()),
             SaveError::Kernel(failure) => failure.to_string(),
             SaveError::Unsaved(why) => why.to_string(),

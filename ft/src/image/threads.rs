@@ -218,7 +218,8 @@ fn reluctance(deaf: Option<&TaskStatus>) -> Refusal {
     match deaf {
         Some(thread) => {
             let why = format!(
-                "its thread \"{}\" blocks all signals, and so cannot be stopped (pthread_sigmask: signal {} must reach it)",
+                "its thread \"{}\" blocks all signals, and so cannot be stopped (pthread_sigmask: signal {} must reach \
+                 it)",
                 String::from_utf8_lossy(thread.name()),
                 signal()
             );

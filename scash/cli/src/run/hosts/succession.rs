@@ -126,7 +126,8 @@ impl Succession {
         plan: &Plan,
         hosts: &Hosts,
         is_one: bool,
-        (linger, stack): (Duration, u64),
+        linger: Duration,
+        stack: u64,
     ) -> io::Result<Succession> {
         Ok(Succession {
             version: VERSION,

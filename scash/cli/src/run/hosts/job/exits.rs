@@ -16,7 +16,8 @@ impl Job<'_> {
         if let Report::Exited(rank, exit) = report {
             if self.cannot_come_back(host, exit) && self.link(host).ranks.contains(&rank) {
                 let why = format!(
-                    "rank {rank} cannot go on from its checkpoint here: is it another kernel, processor, program or library?"
+                    "rank {rank} cannot go on from its checkpoint here: is it another kernel, processor, program or \
+                     library?"
                 );
                 self.refused(host, status::LAUNCHER, &why);
                 return Ok(());

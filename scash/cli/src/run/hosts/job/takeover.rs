@@ -50,7 +50,7 @@ pub(super) fn succession(plan: &Plan, hosts: &Hosts, is_one: bool) -> Result<Opt
     }
     let linger = plan.replicas.as_ref().and_then(|replicas| replicas.linger);
     let Some(linger) = linger.filter(|_| hosts.names.len() > 1) else { return Ok(None) };
-    let succession = Succession::of(plan, hosts, is_one, (linger, recovery::stack_limit()?));
+    let succession = Succession::of(plan, hosts, is_one, linger, recovery::stack_limit()?);
     succession.map(Some).map_err(|error| {
         Refusal::new(
             status::LAUNCHER,
