@@ -105,7 +105,7 @@ fn an_index_that_is_damaged_ends_the_job_with_the_name_of_its_rank() {
     let why = "its index does not have the sum that its mark says";
     for word in [Word::Description(6, 0), Word::Description(6, 40), Word::Entry(6, 0), Word::Entry(6, 41)] {
         let ended = run(false, &[word], &[0]);
-        ended.failed(74, &["rank 1 cannot go on from epoch 6: ", why]);
+        ended.failed(78, &["rank 1 cannot go on from epoch 6: ", why]);
         assert_eq!(ended.out, "", "{ended}");
         let ended = run(true, &[word], &[0]);
         ended.failed(128 + 9, &["the store of rank 1: epoch 6 is damaged: ", why, "` goes on from epoch 5"]);

@@ -56,7 +56,7 @@ fn a_file_that_is_not_what_it_was_is_named_where_a_rank_comes_back() {
         let place = tempfile::tempdir().unwrap();
         let job = replicas(Job::plain(1), 5, &["kill rank 0 at barrier 30"]).env("TMPDIR", place.path());
         let ended = job.run(phoenix, &[what]);
-        ended.failed(74, &["rank 0 cannot go on from epoch 5", "its file /", words]);
+        ended.failed(78, &["rank 0 cannot go on from epoch 5", "its file /", words]);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::slice;
 
 /// Raised when what is written changes.
-pub(super) const VERSION: u64 = 4;
+pub(super) const VERSION: u64 = 5;
 
 /// Plain data of an image: any bytes are a value, none is padding.
 ///

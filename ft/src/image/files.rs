@@ -7,13 +7,16 @@ use super::save::SaveError;
 use super::tasks::each_descriptor;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use nix::unistd::{Whence, fdatasync, ftruncate, lseek};
 use std::ffi::OsStr;
+use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
 
 /// An open file of the program's.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +25,11 @@ struct OpenFile {
     number: u64,
     flags: u64,
     closes_on_exec: u64,
-    /// Its file's number in its file system, if it is one that is there again; else 0.
+    /// Its file's number in its file system, if it is one that is there again; else 0. Another host's disk
+    /// may have another file of that number.
     inode: u64,
+    /// When that file was made, in nanoseconds; 0 if its file system does not know.
+    born: u64,
     position: u64,
     /// Its bytes, if they are cut back to as many.
     len: u64,
@@ -288,8 +294,8 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<O
     if let Some(stream) = stream_like(number, is) {
         let like = word(stream.into());
         let (own, path) = (word(number.into()), PathBuf::new());
-        let (flags, closes_on_exec, inode, position, len, cut) = (0, 0, 0, 0, 0, 0);
-        let open = OpenFile { number: own, flags, closes_on_exec, inode, position, len, cut, like };
+        let (flags, closes_on_exec, inode, born, position, len, cut) = (0, 0, 0, 0, 0, 0, 0);
+        let open = OpenFile { number: own, flags, closes_on_exec, inode, born, position, len, cut, like };
         let (device, inode, has_place) = (is.st_dev, is.st_ino, false);
         let known = KnownFile { open, path, device, inode, has_place };
         let open = known.now().map_err(failed)?;
@@ -299,35 +305,42 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<O
         let hint = if number == 0 { "; start the job with `< /dev/null`" } else { "" };
         return Err(Refusal::new(format!("descriptor {number} is {what} ({}){hint}", path.display())));
     }
-    let is_there = lstat(&path).is_ok_and(|now| (now.st_dev, now.st_ino) == (is.st_dev, is.st_ino));
     // By such a name an NFS client keeps a removed file until this process closes it.
-    let is_there = is_there && !path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".nfs"));
-    if !is_there {
+    let is_kept = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".nfs"));
+    let named = std::fs::symlink_metadata(&path).ok().filter(|_| !is_kept);
+    let Some(named) = named.filter(|now| (now.dev(), now.ino()) == (is.st_dev, is.st_ino)) else {
         return Err(Refusal::new(format!(
             "descriptor {number} is a file without a name ({})",
             path.display()
         )));
-    }
+    };
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).map_err(failed)?);
     let is_file = kind == SFlag::S_IFREG;
     let has_place = is_file || kind == SFlag::S_IFDIR;
     let writes = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
     let path_again = name_in_each_process(&path);
-    let is_anew = path_again != path;
+    let is_again = has_place && path_again == path;
     let open = OpenFile {
         number: word(number.into()),
         flags: 0,
         closes_on_exec: 0,
-        inode: if has_place && !is_anew { is.st_ino } else { 0 },
+        inode: if is_again { is.st_ino } else { 0 },
+        born: if is_again { born(&named) } else { 0 },
         position: 0,
         len: 0,
-        cut: u64::from(is_file && writes && !is_anew),
+        cut: u64::from(is_file && writes && is_again),
         like: word(number.into()),
     };
     let known = KnownFile { open, path: path_again, device: is.st_dev, inode: is.st_ino, has_place };
     let now = known.now().map_err(failed)?;
     let like = if has_place { like(&known, &now, before)? } else { now.like };
     Ok(Some(KnownFile { open: OpenFile { like, ..now }, ..known }))
+}
+
+/// When a file was made, in nanoseconds; 0 if nobody knows.
+fn born(file: &Metadata) -> u64 {
+    let since = file.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
 }
 
 /// The standard stream that the launcher has given of which a descriptor is a duplicate.
@@ -438,16 +451,18 @@ fn reopen(file: &OpenFile, path: &OsStr) -> Result<(), String> {
     let once = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_TRUNC;
     let flags = OFlag::from_bits_retain(flags).difference(once) | OFlag::O_CLOEXEC;
     let said = |errno: Errno| errno.desc().to_owned();
-    let opened: OwnedFd = open(path, flags, Mode::empty()).map_err(said)?;
-    let is = fstat(&opened).map_err(said)?;
-    if file.inode != 0 && is.st_ino != file.inode {
+    let opened = File::from(open(path, flags, Mode::empty()).map_err(said)?);
+    let is = opened.metadata().map_err(|error| error.to_string())?;
+    let born = born(&is);
+    let is_another = is.ino() != file.inode || (file.born != born && file.born != 0 && born != 0);
+    if file.inode != 0 && is_another {
         return Err("another one has its name now".to_owned());
     }
     if file.cut != 0 {
-        if is.st_size < len {
+        if is.len() < file.len {
             return Err(format!(
                 "it had {len} bytes and has {} now: what is gone cannot be had again",
-                is.st_size
+                is.len()
             ));
         }
         ftruncate(&opened, len).map_err(said)?;
@@ -455,7 +470,7 @@ fn reopen(file: &OpenFile, path: &OsStr) -> Result<(), String> {
     if position != 0 {
         lseek(opened.as_fd(), position, Whence::SeekSet).map_err(said)?;
     }
-    put(opened, number, file).map_err(said)
+    put(opened.into(), number, file).map_err(said)
 }
 
 /// Gives an open file its number.
@@ -503,5 +518,23 @@ mod tests {
         assert!(refusal(&pipe).unwrap().contains("is a pipe"));
         nix::unistd::dup2(&pipe, &mut given).unwrap();
         assert!(refusal(&given).unwrap().contains("is a pipe"), "it has the number only");
+    }
+
+    /// As on another host's disk, or in place of one that was removed.
+    #[test]
+    fn a_file_that_has_name_and_inode_of_another_one_is_not_cut() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        std::fs::write(&path, "0123456789").unwrap();
+        let file = File::options().append(true).open(&path).unwrap();
+        let is = fstat(&file).unwrap();
+        let known = describe(file.as_fd(), &is, &[]).unwrap().unwrap();
+        assert_ne!(known.open.born, 0, "this file system does not know when a file was made");
+        let shorter = OpenFile { len: 5, ..known.open };
+        let another = OpenFile { born: shorter.born - 1, ..shorter };
+        let why = reopen(&another, path.as_os_str()).unwrap_err();
+        assert_eq!((why.as_str(), std::fs::read(&path).unwrap().len()), ("another one has its name now", 10));
+        reopen(&OpenFile { born: 0, ..shorter }, path.as_os_str()).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"01234", "nobody knew");
     }
 }

@@ -133,18 +133,24 @@ fn is_code(mapping: &Mapping<'_>) -> bool {
 /// A sum over what this processor can do, as programs and the C library ask for it.
 #[cfg(target_arch = "x86_64")]
 fn processor() -> u64 {
-    use std::arch::x86_64::__cpuid_count;
-    // Of leaf 1, not the number of the core; of leaf 7, all features; of leaf 13, what is saved of a thread.
-    let leaves = [__cpuid_count(1, 0), __cpuid_count(7, 0), __cpuid_count(0xd, 1)];
+    use std::arch::x86_64::{__cpuid_count, __get_cpuid_max, CpuidResult};
+    // Of a leaf that it does not know, a processor says anything.
+    let leaf = |leaf: u32, sub: u32| {
+        let is_known = leaf <= __get_cpuid_max(leaf & 0x8000_0000).0;
+        if is_known { __cpuid_count(leaf, sub) } else { CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 } }
+    };
+    let (model, features, more) = (leaf(1, 0), leaf(7, 0), leaf(0x8000_0001, 0));
+    // What is saved of a thread: with what the system has switched on, and how.
+    let (state, how) = (leaf(0xd, 0), leaf(0xd, 1));
+    let words = [
+        // Not the number of the core.
+        [model.eax, model.ecx, model.edx],
+        [features.ebx, features.ecx, features.edx],
+        [more.ecx, more.edx, how.eax],
+        [state.eax, state.ebx, state.edx],
+    ];
     let mut crc = crc32fast::Hasher::new();
-    for (i, leaf) in leaves.into_iter().enumerate() {
-        let words = match i {
-            0 => [leaf.eax, leaf.ecx, leaf.edx],
-            1 => [leaf.ebx, leaf.ecx, leaf.edx],
-            _ => [leaf.eax, 0, 0],
-        };
-        words.iter().for_each(|word| crc.update(&word.to_le_bytes()));
-    }
+    words.as_flattened().iter().for_each(|word| crc.update(&word.to_le_bytes()));
     crc.finalize().into()
 }
 

@@ -7,7 +7,7 @@ use super::files::{self, Files};
 use super::identity::Identity;
 use super::kernel;
 use super::maps::{self, HEAP, Mapping, STACK};
-use super::save::{ACTION, MOST_SIGNALS, kernel_release};
+use super::save::{ACTION, MOST_SIGNALS, kernel_name};
 use super::settings;
 use super::steps::{PageCopies, Planner, REFUSED, Threads, TooLong};
 use super::thread::{self, SIGNALS, Thread};
@@ -61,10 +61,21 @@ extern "C" fn start(_: c_int, _: *const *const c_char, variables: *const *const 
     };
     let rank = variable(variables, "SCASH_RANK").unwrap_or("?");
     let line = format!("scash: rank {rank} cannot go on from epoch {text}: {why}\n");
-    // SAFETY: the bytes are there. Nothing can be done if nobody reads them.
-    let _ = unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+    // At once, if the launcher hears that: what is printed may never be committed.
+    let says = variable(variables, "SCASH_SAYS").and_then(|place| place.split_once(':')?.0.parse().ok());
+    let is_said = says.is_some_and(|socket: RawFd| write(socket, &line));
+    if !is_said {
+        write(libc::STDERR_FILENO, &line);
+    }
     // SAFETY: the call ends the process.
     unsafe { libc::_exit(REFUSED) }
+}
+
+/// Writes to a descriptor, and says whether it has taken all. Nothing can be done if nobody reads that.
+fn write(to: RawFd, line: &str) -> bool {
+    // SAFETY: the bytes are there.
+    let written = unsafe { libc::write(to, line.as_ptr().cast(), line.len()) };
+    usize::try_from(written) == Ok(line.len())
 }
 
 /// A variable's value, in the list that the system gives to a program.
@@ -178,11 +189,11 @@ fn read<'a>(description: &'a [u8]) -> Result<SavedImage<'a>, Refusal> {
     if reader.number() != Some(VERSION) {
         return Err(Refusal::new("it was saved by another version of scash".to_owned()));
     }
-    let release = reader.bytes().ok_or_else(damaged)?;
-    if release != kernel_release() {
-        let release = String::from_utf8_lossy(release);
-        let release = release.trim_end_matches('\0');
-        return Err(Refusal::new(format!("it was saved under another kernel ({release})")));
+    let kernel = reader.bytes().ok_or_else(damaged)?;
+    if kernel != kernel_name() {
+        let kernel = String::from_utf8_lossy(kernel);
+        let kernel = kernel.trim_end_matches('\0');
+        return Err(Refusal::new(format!("it was saved under another kernel ({kernel})")));
     }
     let files = Identity::check(&mut reader)?;
     Files::take_on(&mut reader)?;
@@ -444,17 +455,17 @@ mod tests {
 
     #[test]
     fn an_image_of_another_version_or_another_kernel_is_refused_by_name() {
-        let refusal = |version: u64, release: &[u8]| {
+        let refusal = |version: u64, kernel: &[u8]| {
             let mut room = [0_u64; 64];
             // SAFETY: the room is the writer's, and its length a multiple of 8.
             let mut writer = unsafe { Writer::new((room.as_mut_ptr().cast(), size_of_val(&room))) };
             writer.number(version).unwrap();
-            writer.bytes(release).unwrap();
+            writer.bytes(kernel).unwrap();
             let len = writer.len();
             let written: Vec<u8> = room.iter().flat_map(|word| word.to_ne_bytes()).collect();
             read(&written[..len]).err().unwrap().to_string()
         };
-        let ours = kernel_release();
+        let ours = kernel_name();
         assert_eq!(refusal(VERSION + 1, &ours), "it was saved by another version of scash");
         assert_eq!(refusal(VERSION, b"5.4.0-of-old"), "it was saved under another kernel (5.4.0-of-old)");
         assert_eq!(refusal(VERSION, &ours), "its list of programs is damaged", "it is not there");

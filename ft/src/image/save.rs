@@ -38,7 +38,7 @@ pub(super) struct Save<'a, 'b> {
     is_crowded: bool,
     /// How long the kernel has looked which pages there are, and which were written.
     scan: Duration,
-    release: [u8; 65],
+    kernel: [u8; 130],
     result: Result<(), SaveError>,
 }
 
@@ -91,7 +91,7 @@ impl<'a, 'b> Save<'a, 'b> {
         steps: &'a mut dyn FnMut(Step) -> bool,
     ) -> Result<Save<'a, 'b>, Refusal> {
         let thread = prepared.quiet.thread;
-        let (context, result, release) = (SavedContext::default(), Ok(()), kernel_release());
+        let (context, result, kernel) = (SavedContext::default(), Ok(()), kernel_name());
         // From here on nothing is allocated, until the value is dropped.
         let mut asked = || {
             steps(Step::Asked);
@@ -110,7 +110,7 @@ impl<'a, 'b> Save<'a, 'b> {
             context,
             is_crowded,
             scan,
-            release,
+            kernel,
             result,
         })
     }
@@ -174,7 +174,7 @@ impl<'a, 'b> Save<'a, 'b> {
 
     fn describe(&self, writer: &mut Writer, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
         writer.number(VERSION)?;
-        writer.bytes(&self.release)?;
+        writer.bytes(&self.kernel)?;
         self.prepared.identity.write(writer, mappings)?;
         if !self.prepared.is_alone
             && let Some(why) = hindrance()?
@@ -409,15 +409,16 @@ fn read_actions(actions: &mut [u8; MOST_SIGNALS * ACTION]) -> Result<(), Syscall
     Ok(())
 }
 
-/// The kernel's release, with zeros behind.
-pub(super) fn kernel_release() -> [u8; 65] {
-    let mut release = [0; 65];
+/// The kernel's release and build, with zeros behind: of one release there may be several, whose code in each
+/// process (vdso) lies elsewhere.
+pub(super) fn kernel_name() -> [u8; 130] {
+    let mut text = [0; 130];
     if let Ok(name) = nix::sys::utsname::uname() {
-        let bytes = name.release().as_encoded_bytes();
-        let len = bytes.len().min(release.len());
-        release[..len].copy_from_slice(&bytes[..len]);
+        let bytes = [name.release().as_encoded_bytes(), b" ", name.version().as_encoded_bytes()].concat();
+        let len = bytes.len().min(text.len());
+        text[..len].copy_from_slice(&bytes[..len]);
     }
-    release
+    text
 }
 
 /// Refuses what a process has that no image can carry, as far as can be asked before threads are stopped.

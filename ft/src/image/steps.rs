@@ -8,8 +8,8 @@ use super::thread::{self, Thread};
 use crate::store::{Entry, PAGE};
 use std::ffi::c_void;
 
-/// Status of a process that cannot go on from its image, and has said why on stderr.
-pub const REFUSED: i32 = 74;
+/// Status of a process that cannot go on from its image, and has said why (`EX_CONFIG`).
+pub const REFUSED: i32 = 78;
 
 /// One system call.
 #[derive(Clone, Copy)]
