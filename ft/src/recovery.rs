@@ -109,6 +109,11 @@ pub enum Unrecoverable {
         /// The epoch.
         epoch: Epoch,
     },
+    /// This rank could not go on from its checkpoint on any host that is left.
+    Unfit {
+        /// The first such rank.
+        rank: u32,
+    },
     /// Two stores name different epochs for the restart of one incarnation. No coordinator writes that.
     Contradiction {
         /// What one store says.
@@ -126,6 +131,9 @@ impl fmt::Display for Unrecoverable {
             }
             Unrecoverable::Lost { rank, epoch } => {
                 write!(f, "rank {rank} is lost: no store that is left has its checkpoint of epoch {epoch}")
+            }
+            Unrecoverable::Unfit { rank } => {
+                write!(f, "rank {rank} can go on from its checkpoint on no host that is left")
             }
             Unrecoverable::Contradiction { one, other } => write!(
                 f,

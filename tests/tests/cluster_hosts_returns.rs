@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_tests::cluster::{Ended, Hosts, HostsJob, scash, wait_for_status, wait_for_status_meanwhile};
+use scash_tests::cluster::{
+    Ended, Hosts, HostsJob, run_beside, scash, wait_for_status, wait_for_status_meanwhile,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -79,9 +81,15 @@ fn ranks_go_from_one_host_to_another_that_has_copies_of_program_and_libraries() 
     ended.said(&["rank 2 comes back on host 10.77.0.1", "rank 2 moves to host 10.77.0.2"]);
 }
 
+/// What the last host of [`TWO`] is when it has another kernel.
+const UNFIT: &str = "host 10.77.0.2 is there, without ranks; rank ";
+
+/// What a rank says that finds it.
+const KERNEL: &str = ": it was saved under another kernel (";
+
 /// Host 2 has been started again with what calls itself another kernel.
 #[test]
-fn a_host_that_comes_back_with_another_kernel_is_done_without() {
+fn a_host_that_comes_back_with_another_kernel_gets_no_ranks() {
     let Some(hosts) = Hosts::new(2) else { return };
     let is_other = hosts.file("is-other");
     let other = format!("[ -e {} ] && set -- setarch --uname-2.6 \"$@\"", is_other.display());
@@ -89,9 +97,71 @@ fn a_host_that_comes_back_with_another_kernel_is_done_without() {
         std::fs::write(&is_other, "").unwrap();
         hosts.kill(2);
         wait_for_status(front, "copies of each checkpoint: 0 of 1");
-        wait_for_status(front, "host 10.77.0.2 is lost\n");
+        wait_for_status(front, UNFIT);
+        // Lost once more, it may be another one when it is back.
+        std::fs::remove_file(&is_other).unwrap();
+        hosts.kill(2);
+        wait_for_status(front, AT_HOME);
     });
-    ended.said(&["host 10.77.0.2 is back", "cannot go on from its checkpoint here: is it another kernel"]);
+    ended.said(&[
+        "host 10.77.0.2 is back",
+        KERNEL,
+        "cannot go on from its checkpoint on host 10.77.0.2; all 4 ranks go on",
+    ]);
+}
+
+/// The user has moved a rank to a host where it cannot go on.
+#[test]
+fn ranks_that_moved_to_a_host_with_another_kernel_go_back_and_the_host_stays() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let list = "10.77.0.1,10.77.0.2,10.77.0.3:spare";
+    let job = hosts.job_where(list, 3, "set -- setarch --uname-2.6 \"$@\"");
+    let job = replicas(job).options("--on-loss spare --no-rejoin");
+    let ended = run(&hosts, &job, |front| {
+        let unfit = "host 10.77.0.3 is there, without ranks; rank 1 could not go on there";
+        let job = front.to_string();
+        scash(&["migrate", &job, "1", "10.77.0.3"]).succeeded();
+        wait_for_status(front, unfit);
+        wait_for_status(front, "host 10.77.0.2 is there; ranks 1");
+        // The user has them try again.
+        scash(&["rejoin", &job, "10.77.0.3"]).succeeded();
+        wait_for_status(front, "incarnation 4");
+        wait_for_status(front, unfit);
+        scash(&["drain", &job, "10.77.0.2"]).succeeded();
+        wait_for_status(front, "host 10.77.0.2 is there, without ranks");
+    });
+    let said = "rank 1 cannot go on from its checkpoint on host 10.77.0.3; all 2 ranks go on";
+    ended.said(&["rank 1 comes back on host 10.77.0.3", KERNEL, said, "rank 1 comes back on host 10.77.0.2"]);
+    assert!(!ended.err.contains("is lost"), "{ended}");
+}
+
+/// Hosts have had different kernels all the time.
+#[test]
+fn a_rank_that_was_moved_to_a_host_with_another_kernel_drives_nobody_from_there() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ended =
+        run(&hosts, &replicas(hosts.job_where(TWO, 2, "set -- setarch --uname-2.6 \"$@\"")), |front| {
+            scash(&["migrate", &front.to_string(), "1", "10.77.0.2"]).succeeded();
+            wait_for_status(front, "host 10.77.0.2 is there; ranks 2, 3; rank 1 could not go on there");
+            wait_for_status(front, "copies of each checkpoint: 1, whole\n");
+        });
+    ended.said(&[KERNEL, "rank 1 cannot go on from its checkpoint on host 10.77.0.2; all 4 ranks go on"]);
+}
+
+/// Host 2 has had another kernel all the time, and is lost.
+#[test]
+fn a_job_of_which_no_host_is_left_where_ranks_can_go_on_says_so_and_how_to_go_on() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = replicas(hosts.job_where(TWO, 2, "set -- setarch --uname-2.6 \"$@\"")).options("--linger 1s");
+    let ended = run_beside(job.options("--no-rejoin").until(until()), |front| {
+        wait_for_status(front, "copies of each checkpoint: 1, whole\n");
+        hosts.kill(2);
+    });
+    let said = "can go on from its checkpoint on no host that is left";
+    ended.failed(
+        125,
+        &[KERNEL, "cannot go on from its checkpoint on host 10.77.0.1, and", said, "scash resume"],
+    );
 }
 
 /// The kernel lays memory out by that limit.

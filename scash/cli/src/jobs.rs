@@ -40,7 +40,8 @@ pub(crate) struct DrainArgs {
 /// Call a lost host of a job, to take it in again.
 ///
 /// It need not have anything of the job but the program. Its ranks move back to it when the next checkpoint
-/// has been taken. (scash run calls lost hosts by itself, less and less often.)
+/// has been taken. (scash run calls lost hosts by itself, less and less often.) Ranks may come again to a
+/// host that is there, and where one could not go on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RejoinArgs {
     /// The process number of scash run

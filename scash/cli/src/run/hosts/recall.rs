@@ -22,7 +22,7 @@
 //! - Each agent tells of all stores of the job that it has, its own ranks' and copies.
 
 use super::frames::Up;
-use super::placement::{self, Continuation, CopyRule, KnownStores, Relocations, States};
+use super::placement::{self, Continuation, CopyRule, KnownStores, States, Wishes};
 use super::transfer::{Order, Transfers};
 use crate::run::recovery::{Rewound, RewoundPlace, StoreState, rounds};
 use scash_ft::recovery::{KnownRestart, RecoveryAction, Unrecoverable};
@@ -242,12 +242,18 @@ impl Recall {
     }
 
     /// Whether all could go on without these hosts that have not said all, by what the others have said.
-    pub(super) fn can_do_without(&self, hosts: &BTreeSet<u32>, layout: &Layout, rule: &CopyRule) -> bool {
+    pub(super) fn can_do_without(
+        &self,
+        hosts: &BTreeSet<u32>,
+        layout: &Layout,
+        rule: &CopyRule,
+        wishes: Wishes<'_>,
+    ) -> bool {
         let State::Ending { known, states, .. } = &self.state else { return false };
         let lost: BTreeSet<u32> = self.lost.union(hosts).copied().collect();
         let found = self.known_stores(states, &lost, *known);
         let any_left = (0..self.hosts).any(|host| !lost.contains(&host));
-        any_left && placement::course(found, layout, rule, &Relocations::new()).is_ok()
+        any_left && placement::course(found, layout, rule, wishes).is_ok()
     }
 
     /// How all go on that ran as `layout` says, by what the stores say, once all ranks have ended.
@@ -255,14 +261,14 @@ impl Recall {
         &self,
         layout: &Layout,
         rule: &CopyRule,
-        wanted: &Relocations,
+        wishes: Wishes<'_>,
     ) -> Result<Continuation, Unrecoverable> {
         let none = States::new();
         let (states, known) = match &self.state {
             State::Ending { known, states, .. } => (states, *known),
             _ => (&none, KnownRestart::Nothing),
         };
-        placement::course(self.known_stores(states, &self.lost, known), layout, rule, wanted)
+        placement::course(self.known_stores(states, &self.lost, known), layout, rule, wishes)
     }
 
     /// Whether a launcher that is lost, or an agent, knew that all ranks had this epoch.

@@ -197,6 +197,15 @@ impl Recovery {
         matches!(self.state, State::Joining { .. })
     }
 
+    /// As [`awaits_joining`](Self::awaits_joining), or some of those ranks are lost, by which all are ended.
+    pub(super) fn awaits_all(&self) -> bool {
+        match &self.state {
+            State::Joining { .. } => true,
+            State::Doubtful { course, .. } | State::Ending { course } => course.starts > 0,
+            State::Together => false,
+        }
+    }
+
     /// When [`tick`](Self::tick) is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.state {

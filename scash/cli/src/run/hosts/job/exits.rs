@@ -1,7 +1,7 @@
 //! How ranks have ended, as agents report it.
 
 use super::Job;
-use crate::run::status;
+use super::survive::Survival;
 use scash_ft::{Epoch, image};
 use scash_join::boot::{Exit, Report};
 use std::time::{Duration, Instant};
@@ -14,16 +14,12 @@ impl Job<'_> {
     /// Takes what an agent reports of a rank. The error says why no agent reports that.
     pub(super) fn report(&mut self, host: u32, report: Report) -> Result<(), String> {
         if let Report::Exited(rank, exit) = report {
-            if self.cannot_come_back(host, exit) && self.link(host).ranks.contains(&rank) {
-                let why = format!(
-                    "rank {rank} cannot go on from its checkpoint here: is it another kernel, processor, program or \
-                     library?"
-                );
-                self.refused(host, status::LAUNCHER, &why);
-                return Ok(());
-            }
             if !self.link(host).ranks.remove(&rank) {
                 return Err(format!("a second end of rank {rank}"));
+            }
+            if self.cannot_come_back(exit) {
+                self.go_on_elsewhere(host, rank, exit);
+                return Ok(());
             }
             let failed_by_itself = matches!(exit, Exit::Status(1..));
             if failed_by_itself && self.links.len() > 1 && self.supervisor.verdict() == 0 {
@@ -37,14 +33,12 @@ impl Job<'_> {
 
     /// Whether a rank has ended as one does that finds its host other than where it was saved, and can do so
     /// on another host.
-    fn cannot_come_back(&self, host: u32, exit: Exit) -> bool {
+    fn cannot_come_back(&self, exit: Exit) -> bool {
+        let Some(Survival { recovery, .. }) = &self.survival else { return false };
         // Until all have come back, none runs on, and may end so by itself.
-        let has_image = self
-            .survival
-            .as_ref()
-            .is_some_and(|it| it.recovery.awaits_joining() && it.recovery.base().epoch > Epoch(0));
+        let has_image = recovery.awaits_all() && recovery.base().epoch > Epoch(0);
         let is_refusal = matches!(exit, Exit::Status(status) if i32::from(status) == image::REFUSED);
-        is_refusal && has_image && self.may_do_without(host)
+        is_refusal && has_image && self.links.len() > 1 && self.supervisor.may_go_on()
     }
 
     /// The process of a rank has ended.

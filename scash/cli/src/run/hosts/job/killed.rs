@@ -38,7 +38,8 @@ impl Job<'_> {
         let names = names.collect::<Vec<&str>>().join(", ");
         let why = format!("its ranks were killed, and have not ended after {} s", END.as_secs());
         let they_wait = survival.returns.have_ranks_wait();
-        if they_wait || !survival.recall.can_do_without(&silent, &self.layout, &survival.rule) {
+        let wishes = survival.moves.without_wanted();
+        if they_wait || !survival.recall.can_do_without(&silent, &self.layout, &survival.rule, wishes) {
             crate::say(&format!("host {names}: {why}; all others wait for that"));
             survival.expect_ends();
             return;

@@ -5,7 +5,7 @@
 
 use super::Job;
 use crate::run::hosts::link::AgentStage;
-use crate::run::hosts::placement::Relocations;
+use crate::run::hosts::placement::{Relocations, Wishes};
 use crate::run::recovery::Loss;
 use scash_join::boot::{Exit, Layout};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +29,12 @@ pub(super) struct Moves {
     spares: BTreeSet<u32>,
     /// Hosts that the user wants to switch off.
     drained: BTreeSet<u32>,
+    /// Ranks that could not go on from a checkpoint at hosts that are there: by rank and host.
+    refused: BTreeSet<(u32, u32)>,
     /// Ranks that others have adopted, and the host of each that was lost.
     adopted: BTreeMap<u32, u32>,
+    /// Ranks that have moved since all ran the last time, and from where; but from drained hosts.
+    came_from: Relocations,
     /// Until when those of `asked` may move, after a checkpoint.
     good_until: Option<Instant>,
     /// Ranks for which all are started again, and what was said of where they go.
@@ -60,10 +64,15 @@ impl Moves {
 
     /// What is wanted as it is decided where ranks go on; without those that could stay, unless all is read
     /// that ranks have printed: these would wait for that, and all others with them.
-    pub(super) fn plan(&mut self, all_is_read: bool) -> &Relocations {
+    pub(super) fn plan(&mut self, all_is_read: bool) -> Wishes<'_> {
         self.planned.clone_from(&self.wanted);
         self.planned.retain(|rank, _| all_is_read || !self.asked.contains(rank));
-        &self.planned
+        Wishes { wanted: &self.planned, ..self.without_wanted() }
+    }
+
+    /// Where ranks may go, wherever they are wanted.
+    pub(super) fn without_wanted(&self) -> Wishes<'_> {
+        Wishes { came_from: &self.came_from, refused: &self.refused, ..Wishes::NONE }
     }
 
     /// It is decided that ranks go on so. If all are started again for some that move: what was said of where
@@ -78,6 +87,9 @@ impl Moves {
     pub(super) fn are_done(&mut self, before: &Layout, next: &Layout) {
         for rank in 0..next.size() {
             let (from, to) = (before.host_of(rank), next.host_of(rank));
+            if from != to && !self.drained.contains(&from) {
+                self.came_from.entry(rank).or_insert(from);
+            }
             if self.wanted.get(&rank) == Some(&to) || self.adopted.get(&rank) == Some(&to) {
                 self.adopted.remove(&rank);
             } else if from != to {
@@ -90,6 +102,11 @@ impl Moves {
         self.asked.retain(|rank| self.wanted.contains_key(rank));
     }
 
+    /// All ranks go on where they are.
+    pub(super) fn go_on(&mut self) {
+        self.came_from.clear();
+    }
+
     /// Ranks that could stay where they are stay there.
     pub(super) fn call_off(&mut self) {
         for rank in std::mem::take(&mut self.asked) {
@@ -99,7 +116,7 @@ impl Moves {
 
     /// Ranks whose host is there again are to go back to it.
     pub(super) fn go_home(&mut self, is_there: impl Fn(u32) -> bool) {
-        let is_home = |host: u32| is_there(host) && !self.drained.contains(&host);
+        let is_home = |host: u32| is_there(host) && !self.drained.contains(&host) && self.is_fit(host);
         let all =
             self.adopted.iter().filter(|(rank, host)| is_home(**host) && !self.wanted.contains_key(rank));
         let all: Vec<(u32, u32)> = all.map(|(rank, host)| (*rank, *host)).collect();
@@ -108,8 +125,14 @@ impl Moves {
         }
     }
 
-    /// A host is there again: if a spare one has its ranks now, or it was one, it is one from now on.
+    /// A host is there again, or may have ranks again: if a spare one has its ranks now, or it was one, it is
+    /// one from now on.
     pub(super) fn returned(&mut self, layout: &Layout, host: u32) {
+        self.refused.retain(|(_, of)| *of != host);
+        // Those that others have adopted for a host where they could not go on may go on at this one.
+        for home in self.adopted.values_mut().filter(|home| self.refused.iter().any(|(_, of)| of == *home)) {
+            *home = host;
+        }
         let has_ranks = layout.first_of(host).is_some() || self.adopted.values().any(|home| *home == host);
         if self.has_spares && !has_ranks && !self.drained.contains(&host) {
             self.spares.insert(host);
@@ -119,6 +142,7 @@ impl Moves {
     /// A rank is to run there, from the next checkpoint on.
     fn want(&mut self, rank: u32, host: u32) {
         self.drained.remove(&host);
+        self.refused.retain(|(_, of)| *of != host);
         self.wanted.insert(rank, host);
         self.asked.insert(rank);
     }
@@ -126,7 +150,8 @@ impl Moves {
     /// That host is to have no ranks any more: they go to the others, where there are fewest. Returns how
     /// many there are; none if there is no other host.
     fn drain(&mut self, layout: &Layout, host: u32, others: impl Iterator<Item = u32>) -> Option<usize> {
-        let others = others.filter(|other| *other != host && !self.drained.contains(other));
+        let is_open = |other: u32| !self.drained.contains(&other) && self.is_fit(other);
+        let others = others.filter(|other| *other != host && is_open(*other));
         let mut counts: Vec<(usize, u32)> =
             others.map(|other| (layout.ranks_of(other).count(), other)).collect();
         let on_the_way = self.wanted.iter().filter(|(_, to)| **to == host).map(|(rank, _)| *rank);
@@ -147,11 +172,6 @@ impl Moves {
     /// is one left. If they wait for it, its ranks stay where they are, should it come back in time.
     fn replace(&mut self, layout: &Layout, host: u32, they_wait: bool, is_there: impl Fn(u32) -> bool) {
         self.spares.remove(&host);
-        let on_the_way = self.wanted.iter().filter(|(_, to)| **to == host).map(|(rank, _)| *rank);
-        let ranks: BTreeSet<u32> = layout.ranks_of(host).chain(on_the_way).collect();
-        if ranks.is_empty() {
-            return;
-        }
         // These cannot stay.
         self.asked.retain(|rank| !layout.is_on(*rank, host));
         if they_wait {
@@ -159,15 +179,52 @@ impl Moves {
             self.wanted.extend(layout.ranks_of(host).map(|rank| (rank, host)));
             return;
         }
-        let spare = self.spares.iter().copied().find(|spare| is_there(*spare));
+        let on_the_way = self.wanted.iter().filter(|(_, to)| **to == host).map(|(rank, _)| *rank);
+        // Others that leave it are on their way already.
+        let leaves = |rank: &u32| self.wanted.get(rank).is_some_and(|to| *to != host && is_there(*to));
+        let stay = layout.ranks_of(host).filter(|rank| !leaves(rank));
+        let ranks: BTreeSet<u32> = stay.chain(on_the_way).collect();
+        if ranks.is_empty() {
+            return;
+        }
+        let spare = self.take_spare(is_there);
         for rank in ranks {
             match spare {
                 Some(spare) => drop(self.wanted.insert(rank, spare)),
                 None => drop(self.wanted.remove(&rank)),
             }
         }
-        if let Some(spare) = spare {
-            self.spares.remove(&spare);
+    }
+
+    /// A spare host, which is none from now on.
+    fn take_spare(&mut self, is_there: impl Fn(u32) -> bool) -> Option<u32> {
+        let spare = self.spares.iter().copied().find(|spare| is_there(*spare))?;
+        self.spares.remove(&spare);
+        Some(spare)
+    }
+
+    /// Whether ranks may come to a host, as far as is known.
+    fn is_fit(&self, host: u32) -> bool {
+        self.refused_at(host).next().is_none()
+    }
+
+    /// Ranks that could not go on at a host.
+    pub(super) fn refused_at(&self, host: u32) -> impl Iterator<Item = u32> {
+        self.refused.iter().filter(move |(_, of)| *of == host).map(|(rank, _)| *rank)
+    }
+
+    /// A rank could not go on at a host, which is there. It goes back to where it has come from, or else to a
+    /// spare host; and no other comes to this one until it was lost and is back, or the user wants that.
+    fn refuse(&mut self, rank: u32, host: u32, is_there: impl Fn(u32) -> bool) {
+        self.spares.remove(&host);
+        self.wanted.retain(|_, to| *to != host);
+        self.asked.retain(|rank| self.wanted.contains_key(rank));
+        // Others that could not go on there go the same way.
+        let other = self.refused_at(host).find_map(|other| self.wanted.get(&other).copied());
+        self.refused.insert((rank, host));
+        let may_go_back = self.came_from.get(&rank).is_some_and(|from| is_there(*from) && self.is_fit(*from));
+        if !may_go_back && let Some(to) = other.or_else(|| self.take_spare(is_there)) {
+            self.wanted.insert(rank, to);
         }
     }
 }
@@ -186,6 +243,21 @@ impl Job<'_> {
         if let Some(survival) = &mut self.survival {
             survival.moves.replace(&self.layout, host, they_wait, is_there);
         }
+    }
+
+    /// A rank could not go on from its checkpoint at a host. That keeps what it has, and all come back once
+    /// more, this one elsewhere.
+    pub(super) fn go_on_elsewhere(&mut self, host: u32, rank: u32, exit: Exit) {
+        let links = &self.links;
+        let is_there = |other: u32| links[other as usize].stage == AgentStage::Running;
+        let Some(survival) = &mut self.survival else { return };
+        survival.moves.refuse(rank, host, is_there);
+        let name = &links[host as usize].name;
+        let why = format!("rank {rank} cannot go on from its checkpoint on host {name}");
+        let loss = Loss { rank, exit, host: None, hint: "", with_host: Some(why) };
+        let step = survival.recovery.lost_host(loss, Instant::now());
+        // It cannot fail: only starting can.
+        let _ = self.take_step(step);
     }
 
     /// All ranks have an epoch: a good time to move those that are to.
@@ -380,7 +452,7 @@ mod tests {
         let layout = Layout::with_spares(&[2], 1).unwrap();
         let mut moves = Moves::new(&layout, false);
         moves.want(0, 1);
-        assert_eq!(*moves.plan(true), Relocations::from([(0, 1)]));
+        assert_eq!(*moves.plan(true).wanted, Relocations::from([(0, 1)]));
         moves.want(1, 1);
         let layout = layout.moved(|rank| 1 - rank).inspect(|next| moves.are_done(&layout, next)).unwrap();
         assert_eq!((&moves.wanted, moves.asked.contains(&1)), (&Relocations::from([(1, 1)]), true));
@@ -393,9 +465,9 @@ mod tests {
         let layout = Layout::with_spares(&[1, 1], 1).unwrap();
         let mut moves = Moves::new(&layout, true);
         moves.want(0, 2);
-        assert!(moves.plan(false).is_empty());
+        assert!(moves.plan(false).wanted.is_empty());
         moves.are_done(&layout, &layout.clone());
-        assert_eq!(*moves.plan(true), Relocations::from([(0, 2)]), "it is still wanted");
+        assert_eq!(*moves.plan(true).wanted, Relocations::from([(0, 2)]), "it is still wanted");
     }
 
     #[test]
@@ -413,5 +485,55 @@ mod tests {
         assert_eq!(moves.wanted, Relocations::new());
         moves.replace(&layout, 2, false, |_| true);
         assert_eq!(moves.wanted, Relocations::from([(1, 1)]), "host 1 is the spare one now");
+    }
+
+    #[test]
+    fn to_a_host_where_a_rank_could_not_go_on_none_comes_until_it_is_back_or_the_user_wants_that() {
+        let layout = Layout::with_spares(&[2, 1], 1).unwrap();
+        let mut moves = Moves::new(&layout, true);
+        moves.want(2, 0);
+        moves.refuse(0, 0, |_| true);
+        moves.refuse(1, 0, |_| true);
+        let wanted = Relocations::from([(0, 2), (1, 2)]);
+        assert_eq!(*moves.plan(false).wanted, wanted, "a spare one gets both, and rank 2 stays");
+        let layout =
+            layout.moved(|rank| [2, 2, 1][rank as usize]).inspect(|next| moves.are_done(&layout, next));
+        let layout = layout.unwrap();
+        moves.go_on();
+        assert_eq!(moves.drain(&layout, 1, 0..2), None, "there is no other one");
+        moves.want(2, 0);
+        assert!(moves.is_fit(0));
+        moves.refuse(2, 0, |_| true);
+        moves.returned(&layout, 0);
+        assert!(moves.is_fit(0) && moves.spares.contains(&0));
+    }
+
+    #[test]
+    fn a_rank_goes_back_from_where_it_could_not_go_on_and_to_a_spare_host_if_it_cannot() {
+        let layout = Layout::with_spares(&[1, 1], 2).unwrap();
+        for (is_lost, wanted) in [(false, Relocations::new()), (true, Relocations::from([(1, 3)]))] {
+            let mut moves = Moves::new(&layout, true);
+            moves.want(1, 2);
+            let there = settled(&mut moves, &layout, &[0, 2]);
+            // Once more, as another rank was killed just then.
+            settled(&mut moves, &there, &[0, 2]);
+            moves.refuse(1, 2, |host| host != 1 || !is_lost);
+            let wishes = moves.plan(true);
+            assert_eq!((wishes.wanted, wishes.came_from), (&wanted, &Relocations::from([(1, 1)])));
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_back_gets_ranks_that_were_adopted_for_one_where_they_could_not_go_on() {
+        let layout = Layout::with_spares(&[1, 1], 1).unwrap();
+        let mut moves = Moves::new(&layout, true);
+        moves.replace(&layout, 1, false, |_| true);
+        let layout = settled(&mut moves, &layout, &[0, 2]);
+        moves.refuse(1, 2, |host| host != 1);
+        let layout = settled(&mut moves, &layout, &[0, 0]);
+        moves.go_on();
+        moves.returned(&layout, 1);
+        moves.go_home(|_| true);
+        assert_eq!(moves.wanted, Relocations::from([(1, 1)]));
     }
 }

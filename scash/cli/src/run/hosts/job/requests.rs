@@ -53,6 +53,10 @@ impl Job<'_> {
             if !ranks.is_empty() {
                 let _ = write!(text, "; ranks {}", ranks.join(", "));
             }
+            let refused = self.survival.iter().flat_map(|survival| survival.moves.refused_at(host));
+            for rank in refused.filter(|_| link.stage == AgentStage::Running) {
+                let _ = write!(text, "; rank {rank} could not go on there");
+            }
             let kept = self.survival.as_ref().map_or(0, |survival| survival.kept[host as usize]);
             if kept > 0 && link.stage == AgentStage::Running {
                 let _ = write!(text, "; checkpoints take {} MiB", kept.div_ceil(1 << 20));

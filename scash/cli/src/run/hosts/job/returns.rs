@@ -3,6 +3,7 @@
 //! like a spare host, until its ranks move back to it when a checkpoint has been taken.
 
 use super::Job;
+use super::survive::Survival;
 use crate::run::hosts::frames::Down;
 use crate::run::hosts::heartbeat::HostHealth;
 use crate::run::hosts::link::{AgentLink, AgentStage};
@@ -291,8 +292,13 @@ impl Job<'_> {
         let stage = self.links[host as usize].stage;
         let survival = self.survival.as_mut().filter(|survival| !survival.is_finished);
         let none = || "hosts of this job cannot come back: start it with --replicas".to_owned();
-        let returns = &mut survival.ok_or_else(none)?.returns;
+        let Survival { returns, moves, .. } = survival.ok_or_else(none)?;
         match stage {
+            AgentStage::Running if moves.refused_at(host).next().is_some() => {
+                moves.returned(&self.layout, host);
+                self.send_home();
+                Ok(format!("host {name} may have ranks again"))
+            }
             AgentStage::Gone => {
                 returns.asked(host, Instant::now());
                 Ok(format!("host {name} is called"))

@@ -114,7 +114,8 @@ impl Job<'_> {
     /// Takes a frame that agents send where ranks may die. The error says why no agent sends it.
     pub(super) fn take_of_survivors(&mut self, host: u32, up: Up) -> Result<(), String> {
         let (has_rank_0, may_go_on) = (self.is_of(0, host), self.supervisor.may_go_on());
-        let Some(Survival { recovery, recall, kept, committed, had, printed, .. }) = &mut self.survival
+        let Some(Survival { recovery, recall, kept, committed, had, printed, moves, .. }) =
+            &mut self.survival
         else {
             return Ok(());
         };
@@ -134,6 +135,7 @@ impl Job<'_> {
                 }
             }
             Up::Resumed if has_rank_0 => {
+                moves.go_on();
                 if let Some(news) = recovery.resumed(Instant::now()) {
                     crate::say(&news);
                 }
@@ -180,7 +182,8 @@ impl Job<'_> {
         loop {
             let (may_go_on, may_start) = (self.supervisor.may_go_on(), !self.supervisor.is_stopped());
             let is_unread = !self.printers.are_idle();
-            let Some(Survival { recovery, recall, returns, waits_for_reader, .. }) = &mut self.survival
+            let Some(Survival { recovery, recall, returns, waits_for_reader, moves, .. }) =
+                &mut self.survival
             else {
                 return Ok(());
             };
@@ -193,6 +196,7 @@ impl Job<'_> {
                 && self.launcher_relay.have_all_joined()
                 && let Some(news) = recovery.resumed(Instant::now())
             {
+                moves.go_on();
                 crate::say(&news);
             }
             let waits = returns.are_waited_for() || (*waits_for_reader && is_unread);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::run::hosts::placement::Relocations;
 use crate::run::recovery::MarkedEpoch;
 use proptest::prelude::*;
 use scash_ft::{Epoch, Incarnation, Mark};
@@ -55,7 +56,7 @@ fn a_rank_whose_host_is_back_brings_what_it_had_printed_from_a_copy() {
     }
     recall.ended(1).unwrap();
     let home = Relocations::from([(1, 1)]);
-    let course = recall.course(&layout, &CopyRule::of(1), &home).unwrap();
+    let course = recall.course(&layout, &CopyRule::of(1), Wishes { wanted: &home, ..Wishes::NONE }).unwrap();
     recall.carry_out(&course, &layout).unwrap();
     while !recall.next_orders().is_empty() {}
     let State::Writing { rounds, .. } = &recall.state else { panic!("{:?}", recall.state) };
@@ -76,7 +77,7 @@ fn ranks_start_when_all_agents_have_ended_theirs_and_have_written_what_they_are_
     assert!(recall.any_run());
     tell(&mut recall, 0, base(0, 0), epochs);
     assert!(!recall.any_run());
-    let course = recall.course(&layout(), &CopyRule::of(0), &Relocations::new()).unwrap();
+    let course = recall.course(&layout(), &CopyRule::of(0), Wishes::NONE).unwrap();
     assert_eq!(course.plan.base, base(1, 2), "rank 1 has not marked epoch 3");
     recall.carry_out(&course, &layout()).unwrap();
     let round = recall.next_round().unwrap();
@@ -139,7 +140,7 @@ fn a_host_that_is_lost_while_agents_write_has_all_recalled_when_the_others_have_
     for host in 0..3 {
         agents.tell(&mut recall, host);
     }
-    let first = recall.course(&layout, &CopyRule::of(1), &Relocations::new()).unwrap();
+    let first = recall.course(&layout, &CopyRule::of(1), Wishes::NONE).unwrap();
     recall.carry_out(&first, &layout).unwrap();
     let round = recall.next_round().unwrap();
     agents.write(0, &round[&0]);
@@ -151,7 +152,7 @@ fn a_host_that_is_lost_while_agents_write_has_all_recalled_when_the_others_have_
     agents.write(1, &round[&1]);
     recall.rewound(1).unwrap();
     agents.tell(&mut recall, 1);
-    let second = recall.course(&layout, &CopyRule::of(1), &Relocations::new()).unwrap();
+    let second = recall.course(&layout, &CopyRule::of(1), Wishes::NONE).unwrap();
     assert_eq!(second.plan.base, base(6, 7));
     assert_eq!(second.layout.host_of(2), 0);
     recall.carry_out(&second, &layout).unwrap();
@@ -272,7 +273,7 @@ proptest! {
                 break;
             }
             if !recall.is_writing() && !recall.any_run() {
-                let next = recall.course(&layout, &CopyRule::of(copies), &Relocations::new()).unwrap();
+                let next = recall.course(&layout, &CopyRule::of(copies), Wishes::NONE).unwrap();
                 recall.carry_out(&next, &layout).unwrap();
                 course = Some(next);
             }
@@ -317,7 +318,7 @@ proptest! {
         }
         recall.ended(0).unwrap();
         recall.ended(1).unwrap();
-        if let Ok(course) = recall.course(&layout(), &CopyRule::of(0), &Relocations::new()) {
+        if let Ok(course) = recall.course(&layout(), &CopyRule::of(0), Wishes::NONE) {
             prop_assert_eq!(course.plan.base.incarnation, Incarnation(3));
             if recall.carry_out(&course, &layout()).is_ok() {
                 let ranks = |round: Round| round.into_values().flatten().map(|one| one.rank).collect::<Vec<_>>();
