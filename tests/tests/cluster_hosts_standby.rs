@@ -5,8 +5,8 @@
 
 use nix::sys::signal::Signal;
 use scash_tests::cluster::{
-    Ended, FarShell, Hosts, HostsJob, Orphan, observe_losable, run_beside, wait_for_status_on,
-    wait_until_all_are_gone,
+    Ended, FarShell, Hosts, HostsJob, Orphan, observe_losable, run_beside, wait_for_status,
+    wait_for_status_on, wait_until_all_are_gone,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +53,21 @@ fn goes_on_there(hosts: &Hosts, words: &str) -> Ended {
         text
     });
     Ended { what: "the other launcher".to_owned(), status: 0, out, err }
+}
+
+#[test]
+fn the_user_hears_at_once_which_hosts_the_other_launcher_does_not_reach() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let find = r#"case "$*" in *" --find "*) exit 7;; esac"#;
+    let options = "--replicas 1 --checkpoint every=20 --standby";
+    let job = hosts.job_where(THREE, 2, find).options(options).options(THERE);
+    let ended = hosts.run_through(job.until(Path::new(env!("CARGO_BIN_EXE_until"))), |front| {
+        wait_for_status(front, "it did not reach host 10.77.0.2 when it looked\n");
+    });
+    ended.said(&[
+        "the other launcher, on host 10.77.0.3 (--standby), has not found the agent of host 10.77.0.2",
+    ]);
+    assert_eq!(ended.err.matches("has not found").count(), 1, "{ended}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::Hosts;
 use scash_bench::namespaces::script;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -53,24 +53,28 @@ impl FarShell {
     }
 }
 
-/// Runs what is called, until that is over.
+/// Runs what is called, each in a thread, until that is over.
 fn serve(calls: &Path, usual: &Path, is_over: &AtomicBool) {
-    let mut running: Vec<Child> = Vec::new();
     while !is_over.load(Relaxed) {
         for call in fs::read_dir(calls).unwrap().map(|entry| entry.unwrap().path()) {
             if fs::rename(call.join("ready"), call.join("taken")).is_ok() {
-                let words = fs::read_to_string(call.join("taken")).unwrap();
-                let mut command = Command::new(usual);
-                // Each waits until the other end is there.
-                let input = File::open(call.join("in")).unwrap();
-                let output = File::options().write(true).open(call.join("out")).unwrap();
-                running.push(command.args(words.lines()).stdin(input).stdout(output).spawn().unwrap());
+                let usual = usual.to_owned();
+                thread::spawn(move || run(&call, &usual));
             }
         }
-        running.retain_mut(|child| child.try_wait().unwrap().is_none());
         thread::sleep(Duration::from_millis(2));
     }
     // They end with their hosts.
+}
+
+/// Runs what a call says.
+fn run(call: &Path, usual: &Path) {
+    let words = fs::read_to_string(call.join("taken")).unwrap();
+    // Each waits until the other end is there: for ever, if the caller was killed meanwhile.
+    let input = File::open(call.join("in")).unwrap();
+    let output = File::options().write(true).open(call.join("out")).unwrap();
+    let child = Command::new(usual).args(words.lines()).stdin(input).stdout(output).spawn();
+    child.unwrap().wait().unwrap();
 }
 
 impl Drop for FarShell {

@@ -4,6 +4,7 @@
 
 use super::agent::serve_launcher;
 use super::frames::{Up, hello};
+use super::link;
 use super::standby;
 use super::succession::{END, Found, JobName, TAKE, connect, find};
 use crate::run::plan::RSH_IF_NOT_SAID;
@@ -11,6 +12,7 @@ use crate::run::status;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
+use nix::unistd::getpid;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -168,7 +170,8 @@ pub(in crate::run) fn resume(job: &str, search: Search) -> Result<std::convert::
     }
 }
 
-/// Asks on another host, which may take so long to answer.
+/// Asks on another host, which may take so long to answer; else the user does that, who may be asked for a
+/// password and may interrupt it.
 pub(super) fn ask(
     job: &str,
     host: &str,
@@ -182,8 +185,13 @@ pub(super) fn ask(
     };
     let mut words = rsh.split_whitespace();
     let mut command = Command::new(words.next().ok_or("--rsh: which command?")?);
-    command.args(words).arg(host).arg(super::link::quoted(&agent)).args(["agent", "--find", job]);
+    command.args(words).arg(host).arg(link::quoted(&agent)).args(["agent", "--find", job]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
+    if most.is_some() {
+        let this = getpid();
+        // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
+        unsafe { command.pre_exec(move || link::prepare(this, false)) };
+    }
     let mut child = command.spawn().map_err(|error| format!("running `{rsh}`: {error}"))?;
     let bytes = child.stdout.take().map_or(Ok(Vec::new()), |stdout| read_in_time(stdout, most));
     if bytes.is_err() {

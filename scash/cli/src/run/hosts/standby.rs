@@ -39,10 +39,11 @@ const THERE: u8 = b'.';
 const OUT: u8 = b'-';
 const IN: u8 = b'+';
 const OVER: u8 = b'x';
-/// What the second launcher says when it waits, and when it knows whose say has changed: lines by themselves,
-/// for a remote shell may print others.
+/// What the second launcher says when it waits, when it knows whose say has changed, and when it does not
+/// reach a host, whose number follows: lines by themselves, for a remote shell may print others.
 const WAITS: &str = "scash: waits";
 const KNOWS: &str = "scash: knows";
+const MISSES: &str = "scash: misses ";
 /// How long hosts may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long is waited before they are asked again.
@@ -93,16 +94,20 @@ fn word_of(change: Change) -> Vec<u8> {
 pub(super) enum Said {
     Waits,
     Knows,
+    /// The host of that number.
+    Misses(u32),
 }
 
 /// Listens to the second launcher, and passes on what it says.
 pub(super) fn hear(from: impl Read, says: impl Fn(Said)) {
     // Any bytes: if nobody read on, the remote shell's command would end at its next word.
     for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
-        match line {
-            line if line == WAITS.as_bytes() => says(Said::Waits),
-            line if line == KNOWS.as_bytes() => says(Said::Knows),
-            _ => {}
+        let line = String::from_utf8_lossy(&line);
+        let missed = line.strip_prefix(MISSES).and_then(|host| host.parse().ok());
+        match &*line {
+            WAITS => says(Said::Waits),
+            KNOWS => says(Said::Knows),
+            _ => missed.into_iter().for_each(|host| says(Said::Misses(host))),
         }
     }
 }
@@ -175,6 +180,7 @@ pub(super) fn wait() -> u8 {
         let succession = description(&mut stdin)?;
         // For `scash status`: it makes no difference to anything else.
         let _ = writeln!(io::stdout(), "{WAITS}");
+        try_hosts(&succession);
         let mut quorum = succession.quorum();
         wait_for(&mut Launcher::new(stdin), &succession, &mut quorum)
     });
@@ -214,6 +220,27 @@ fn wait_for(
         if let Some(status) = replace(launcher, succession, quorum, since)? {
             return Ok(status);
         }
+    }
+}
+
+/// Looks whether it reaches the hosts, as it must when the launcher is lost, and says which it does not: then
+/// it would be too late.
+fn try_hosts(succession: &Succession) {
+    ask_all(succession, |host, found| {
+        if found.is_none_or(|found| found.is_empty()) {
+            let _ = writeln!(io::stdout(), "{MISSES}{host}");
+        }
+    });
+}
+
+/// Asks each host what agents of the job are there, in a thread, and has what it says taken there; `None` if
+/// it does not answer.
+fn ask_all(succession: &Succession, take: impl Fn(u32, Option<Vec<Found>>) + Clone + Send + 'static) {
+    let job = succession.job.to_string();
+    for (host, name) in (0..).zip(&succession.names) {
+        let (take, job, name, search) = (take.clone(), job.clone(), name.clone(), succession.search());
+        // One that does not answer is nobody's business: it ends with this process.
+        thread::spawn(move || take(host, ask(&job, &name, &search, Some(ANSWER)).ok()));
     }
 }
 
@@ -294,18 +321,11 @@ impl Votes {
 /// Asks all hosts at once.
 fn votes(succession: &Succession, quorum: &Quorum) -> Votes {
     let (sender, answers) = mpsc::channel();
-    let job = succession.job.to_string();
-    for (host, name) in (0..).zip(&succession.names) {
-        let (sender, job, name) = (sender.clone(), job.clone(), name.clone());
-        let search = succession.search();
-        // One that does not answer is nobody's business: it ends with this process.
-        thread::spawn(move || {
-            if let Ok(found) = ask(&job, &name, &search, Some(ANSWER)) {
-                let _ = sender.send((host, found));
-            }
-        });
-    }
-    drop(sender);
+    ask_all(succession, move |host, found| {
+        if let Some(found) = found {
+            let _ = sender.send((host, found));
+        }
+    });
     let asked = Instant::now();
     let (mut votes, until) = (Votes::default(), asked + ANSWER);
     while let Ok((host, found)) = answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -415,6 +435,7 @@ mod tests {
             said.into_inner()
         };
         assert_eq!(heard(b"Gr\xfc\xdfe!\nscash: waits\nscash: knows\n"), [Said::Waits, Said::Knows]);
+        assert_eq!(heard(b"scash: misses 7\nscash: misses x\n"), [Said::Misses(7)]);
         assert_eq!((heard(b""), heard(b"who waits\n")), (vec![], vec![]));
     }
 

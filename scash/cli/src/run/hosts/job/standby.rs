@@ -6,11 +6,12 @@ use crate::run::hosts::standby::{self, Said, Word};
 use crate::run::status;
 use nix::unistd::getpid;
 use scash_join::boot::JobFailure;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,11 +20,37 @@ use std::time::{Duration, Instant};
 pub(super) enum Standby {
     /// There is none yet.
     None,
-    /// The remote shell's command runs it. The job is left to it when `words` is dropped. `is_ready`: it has
-    /// said that it waits. `knows`: and of the newest change.
-    Waits { child: Child, words: mpsc::Sender<Word>, is_ready: Arc<AtomicBool>, knows: Arc<AtomicBool> },
+    /// The remote shell's command runs it. The job is left to it when `words` is dropped.
+    ///
+    /// `misses`: it does not reach these hosts, as the user knows.
+    Waits { child: Child, words: mpsc::Sender<Word>, said: Arc<StandbyNews>, misses: BTreeSet<u32> },
     /// There is none any more.
     Gone,
+}
+
+/// What the second launcher has said.
+#[derive(Debug, Default)]
+pub(super) struct StandbyNews {
+    /// That it waits.
+    is_ready: AtomicBool,
+    /// That it knows of the newest change.
+    knows: AtomicBool,
+    /// That it does not reach these hosts; not told the user yet.
+    missed: Mutex<Vec<u32>>,
+}
+
+impl StandbyNews {
+    fn take(&self, said: Said) {
+        match said {
+            Said::Waits => self.is_ready.store(true, Relaxed),
+            Said::Knows => self.knows.store(true, Relaxed),
+            Said::Misses(host) => self.missed.lock().unwrap_or_else(PoisonError::into_inner).push(host),
+        }
+    }
+
+    fn take_missed(&self) -> Vec<u32> {
+        std::mem::take(&mut self.missed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Job<'_> {
@@ -51,14 +78,30 @@ impl Job<'_> {
             self.standby = Standby::Gone;
             crate::say(&format!("the job has no other launcher on host {name} (--standby): {why}"));
         }
+        self.tell_of_hosts_that_it_misses(&name);
         self.change_quorum();
+    }
+
+    /// Says which hosts the second launcher does not reach, if this one does.
+    fn tell_of_hosts_that_it_misses(&mut self, name: &str) {
+        let Standby::Waits { said, misses, .. } = &mut self.standby else { return };
+        for host in said.take_missed() {
+            let Some(missed) = self.hosts.names.get(host as usize) else { continue };
+            if is_there(&self.links, host) && misses.insert(host) {
+                crate::say(&format!(
+                    "the other launcher, on host {name} (--standby), has not found the agent of host {missed} when it \
+                     looked: `{} {missed}` must work there",
+                    self.hosts.rsh.join(" ")
+                ));
+            }
+        }
     }
 
     /// Hosts that stay lost lose their say, and those that are back have it again. If the second launcher is
     /// gone, which may be there all the same, it knows of no change any more.
     fn change_quorum(&mut self) {
-        if let Standby::Waits { knows, .. } = &self.standby
-            && knows.swap(false, Relaxed)
+        if let Standby::Waits { said, .. } = &self.standby
+            && said.knows.swap(false, Relaxed)
         {
             self.quorum.confirmed();
         }
@@ -90,14 +133,13 @@ impl Job<'_> {
             .name("standby".to_owned())
             .spawn(move || standby::tell(to, &succession, &all_words))
             .map_err(|error| error.to_string())?;
-        let [is_ready, knows] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let said = [&is_ready, &knows].map(Arc::clone);
-        let says = move |word| said[usize::from(word == Said::Knows)].store(true, Relaxed);
+        let said = Arc::new(StandbyNews::default());
+        let news = Arc::clone(&said);
         thread::Builder::new()
             .name("standby-says".to_owned())
-            .spawn(move || standby::hear(from, says))
+            .spawn(move || standby::hear(from, |word| news.take(word)))
             .map_err(|error| error.to_string())?;
-        self.standby = Standby::Waits { child, words, is_ready, knows };
+        self.standby = Standby::Waits { child, words, said, misses: BTreeSet::new() };
         // The description says who has a say.
         self.quorum.confirmed();
         Ok(())
@@ -107,11 +149,20 @@ impl Job<'_> {
     pub(super) fn status_of_standby(&self, text: &mut String) {
         let Some(name) = self.standby_host() else { return };
         let state = match &self.standby {
-            Standby::Waits { is_ready, .. } if is_ready.load(Relaxed) => "another launcher waits",
+            Standby::Waits { said, .. } if said.is_ready.load(Relaxed) => "another launcher waits",
             Standby::None | Standby::Waits { .. } => "another launcher does not wait yet",
             Standby::Gone => "no other launcher waits any more",
         };
         let _ = writeln!(text, "{state} on host {name}");
+        if let Standby::Waits { misses, .. } = &self.standby {
+            for host in misses {
+                let _ = writeln!(
+                    text,
+                    "it did not reach host {} when it looked",
+                    self.hosts.names[*host as usize]
+                );
+            }
+        }
         let out = self.quorum.out(self.links.len());
         if !out.is_empty() {
             let names: Vec<&str> = out.iter().map(|host| &*self.hosts.names[*host as usize]).collect();
