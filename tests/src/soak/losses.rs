@@ -26,10 +26,18 @@ impl Losses<'_> {
     /// Whether the user wants a rank to go to this host.
     fn is_wanted(&self, rank: u32, host: u32) -> bool {
         self.orders.iter().any(|order| match *order {
-            Blow::Move(wanted, to) => (wanted, to) == (rank, host),
+            // If that was lost, a spare one may stand in for it.
+            Blow::Move(wanted, to) => {
+                wanted == rank && (to == host || self.hosts.contains(&to) && self.is_spare(host))
+            }
             Blow::Drain(from) => from != host,
             _ => false,
         })
+    }
+
+    /// Whether it is a spare host as the job begins.
+    fn is_spare(&self, host: u32) -> bool {
+        self.spread.is_some_and(|spread| !spread.has_ranks(host))
     }
 
     /// What of the news of a job, in their order, is not so.
@@ -99,16 +107,15 @@ impl Losses<'_> {
             News::GoOn { lost: Whom::Launcher, .. } if self.launchers == 0 => {
                 return find(Wrong::Spontaneous, "nobody has killed the launcher".to_owned());
             }
-            News::KeepsNothing(host) if !is_lost(host) => {
-                return find(Wrong::Failure, format!("nobody has killed host {host}, which keeps nothing"));
-            }
-            News::OutputLost(host) | News::EndsWithout(host) | News::OutputMissing(host)
+            News::KeepsNothing(host)
+            | News::OutputLost(host)
+            | News::EndsWithout(host)
+            | News::OutputMissing(host)
+            | News::Waits(host)
+            | News::Back(host)
                 if !is_lost(host) =>
             {
-                return find(Wrong::Failure, format!("nobody has killed host {host}, which is missing"));
-            }
-            News::Back(host) if !is_lost(host) => {
-                return find(Wrong::Failure, format!("host {host} comes back, which was not lost"));
+                return find(Wrong::Failure, format!("nobody has killed host {host}: {news:?}"));
             }
             News::Moves(moves, _) => {
                 for (rank, host) in moves {
@@ -124,6 +131,7 @@ impl Losses<'_> {
             | News::OutputLost(_)
             | News::EndsWithout(_)
             | News::OutputMissing(_)
+            | News::Waits(_)
             | News::Back(_) => {}
         }
         None
@@ -135,32 +143,32 @@ impl Losses<'_> {
         let Some(spread) = self.spread else { return false };
         let mut places = spread.places();
         let (mut missed, mut made_up_for) = (Vec::new(), Vec::new());
-        // Hosts that are lost and not back; those that are; and how many copies there is room for.
-        let (mut absent, mut back) = (BTreeSet::new(), BTreeSet::new());
-        let mut copies = spread.copies as usize;
+        // Hosts that are back, and those that have had ranks: others never had a copy.
+        let (mut back, mut had_ranks) = (BTreeSet::new(), BTreeSet::from_iter(places.clone()));
+        // Hosts without ranks hold none.
+        let room = |places: &[u32]| places.iter().collect::<BTreeSet<_>>().len().saturating_sub(1);
+        let mut copies = room(&places).min(spread.copies as usize);
         for news in news {
             match news {
                 News::Comes { rank, host, .. } => {
                     let Some(place) = places.get_mut(*rank as usize) else { continue };
                     let before = std::mem::replace(place, *host);
+                    had_ranks.insert(*host);
                     // The user wants it there, or it goes home: where it was may have been lost later. The
                     // store that it has left there counts until the next checkpoint.
                     let is_move = self.is_wanted(*rank, *host) || back.contains(host);
                     if self.hosts.contains(&before) && !is_move {
                         missed.push(before);
-                        absent.insert(before);
                     }
                 }
                 // What was committed after it had all its copies.
                 News::GoOn { epoch: from, .. } | News::Moves(_, from) if *from < epoch => {
                     made_up_for.append(&mut missed);
-                    let others = (spread.hosts() as usize).saturating_sub(absent.len() + 1);
-                    copies = others.min(spread.copies as usize);
+                    copies = room(&places).min(spread.copies as usize);
                 }
-                News::Back(host) => {
-                    absent.remove(host);
-                    back.insert(*host);
-                }
+                News::Back(host) => drop(back.insert(*host)),
+                // Its ranks come back where they were.
+                News::Waits(host) => missed.push(*host),
                 News::GoOn { .. }
                 | News::KeepsNothing(_)
                 | News::Moves(..)
@@ -170,9 +178,8 @@ impl Losses<'_> {
                 | News::OutputMissing(_) => {}
             }
         }
-        // Hosts without ranks hold none.
-        let others = places.iter().collect::<BTreeSet<_>>().len().saturating_sub(1);
-        self.hosts.iter().filter(|host| !made_up_for.contains(host)).count() > copies.min(others)
+        let counts = |host: &&u32| had_ranks.contains(*host) && !made_up_for.contains(*host);
+        self.hosts.iter().filter(counts).count() > copies.min(room(&places))
     }
 }
 
@@ -188,7 +195,14 @@ mod tests {
     }
 
     fn spread() -> Spread {
-        Spread { slots: vec![2, 2, 2], copies: 1, is_encrypted: false, hosts_return: true, late: None }
+        Spread {
+            slots: vec![2, 2, 2],
+            copies: 1,
+            is_encrypted: false,
+            hosts_return: true,
+            late: None,
+            ranks_wait: false,
+        }
     }
 
     fn go_on(lost: Whom, restarts: u64) -> News {
@@ -232,6 +246,7 @@ mod tests {
             host(1),
             launcher,
             News::KeepsNothing(1),
+            News::Waits(1),
             News::OutputLost(1),
             News::EndsWithout(3),
             News::OutputMissing(3),
@@ -268,8 +283,24 @@ mod tests {
         let before_it_is_lost = [comes(4, 1), rank(0, 1)];
         assert!(may(&[2, 3], 4, &before_it_is_lost));
         assert!(!may(&[3], 4, &before_it_is_lost), "what a rank has left counts");
+        // Ranks wait for host 2, so that nobody says that they come back.
+        let it_is_back = [News::Waits(2), News::Back(2), go_on(Whom::Host(2), 1)];
+        assert!(may(&[2, 3], 3, &it_is_back) && !may(&[2, 3], 4, &it_is_back));
         let all_on_one = [2, 3, 4, 5].map(|rank| comes(rank, 1));
         assert!(may(&[1], 0, &all_on_one), "hosts without ranks hold no copies");
+    }
+
+    #[test]
+    fn a_spare_host_that_is_lost_had_no_copy() {
+        let spread = Spread { slots: vec![2, 2, 2, 0], ..spread() };
+        let may = |news: &[News]| losses(&spread, &[2, 4]).may_have_lost(4, &news.iter().collect::<Vec<_>>());
+        assert!(!may(&[]));
+        assert!(may(&[comes(2, 4), comes(3, 4)]));
+        // Rank 4 was to move to host 2, and the spare one stands in for that.
+        let orders = vec![Blow::Move(4, 2)];
+        let losses = Losses { orders, ..losses(&spread, &[2]) };
+        assert_eq!(losses.untrue([comes(4, 4)].iter()).len(), 0);
+        assert_eq!(losses.untrue([comes(4, 1)].iter()).len(), 1);
     }
 
     #[test]

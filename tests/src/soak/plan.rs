@@ -132,6 +132,7 @@ impl Plan {
         let program = rng.pick(&PROGRAMS);
         // Numbers of its own: the runs of former seeds stay what they were, but for that.
         let spread = Spread::draw(&mut rng).with_late(&mut Rng::part(seed, 3));
+        let spread = spread.with_loss(&mut Rng::part(seed, 4));
         let threads = rng.pick(&[1, 1, 1, 2]).min(program.threads);
         let kind = if rng.chance(50) { spread::KINDS[0] } else { rng.pick(&spread::KINDS[1..]) };
         let checkpoint = checkpoint(&mut rng);
@@ -217,6 +218,7 @@ impl Plan {
             None => hosts.job(&spread.list()),
         };
         let job = if spread.hosts_return { job } else { job.options("--no-rejoin") };
+        let job = if spread.ranks_wait { job.options("--on-loss wait") } else { job };
         // A job that ends for want of a checkpoint leaves what other hosts keep to another launcher.
         let job = job.options("--linger 25s");
         let job = job.option("--provider", kind.provider).option("--fault", kind.engine);
@@ -325,6 +327,7 @@ impl fmt::Display for Plan {
             write!(f, "--host {} --replicas {}, ", spread.list(), spread.copies)?;
             f.write_str(if spread.is_encrypted { "encrypted, " } else { "" })?;
             f.write_str(if spread.hosts_return { "hosts return, " } else { "" })?;
+            f.write_str(if spread.ranks_wait { "ranks wait, " } else { "" })?;
             if let Some((host, milliseconds)) = spread.late {
                 write!(f, "host {host} is heard {milliseconds} ms late, ")?;
             }

@@ -160,7 +160,7 @@ impl Job<'_> {
         let mut run = Run::default();
         let mut strikes = std::mem::take(&mut self.strikes).into_iter();
         let mut rng = Rng::part(self.seed, 1);
-        let hosts = self.hosts.map(|(hosts, spread)| (hosts, spread.hosts()));
+        let hosts = self.hosts;
         self.command.env("SCASH_INJECTED", place.injected());
         // A job on hosts that has lost its launcher, and whether it may have been over then.
         let mut orphan: Option<(i32, bool)> = None;

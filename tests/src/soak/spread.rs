@@ -24,7 +24,7 @@ pub(super) const KINDS: [Kind; 4] = [
 /// How a job is spread over hosts, which have the numbers from 1 on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// How many ranks each host has.
+    /// How many ranks each host has; none if it is a spare one, behind the others.
     pub slots: Vec<u32>,
     /// How many other hosts have a copy of a rank's store.
     pub copies: u32,
@@ -34,6 +34,8 @@ pub struct Spread {
     pub hosts_return: bool,
     /// A host whose agent is heard so many milliseconds later than it speaks.
     pub late: Option<(u32, u32)>,
+    /// Whether ranks of a lost host wait until it is back.
+    pub ranks_wait: bool,
 }
 
 impl Spread {
@@ -45,13 +47,29 @@ impl Spread {
             slots[rng.below(hosts) as usize] += 1;
         }
         let (copies, is_encrypted) = (rng.pick(&[1, 1, 2]), rng.chance(25));
-        Spread { slots, copies, is_encrypted, hosts_return: rng.chance(50), late: None }
+        Spread { slots, copies, is_encrypted, hosts_return: rng.chance(50), late: None, ranks_wait: false }
     }
 
     /// The same, where one of the hosts may be late.
     pub(super) fn with_late(self, rng: &mut Rng) -> Spread {
         let late = (rng.between(1, self.hosts()), rng.pick(&[2, 10, 40, 100]));
         Spread { late: Some(late).filter(|_| rng.chance(40)), ..self }
+    }
+
+    /// The same, where there may be spare hosts, or ranks may wait.
+    pub(super) fn with_loss(mut self, rng: &mut Rng) -> Spread {
+        if rng.chance(25) {
+            let spares = rng.between(1, 2).min(MOST_HOSTS - self.hosts());
+            self.slots.extend(std::iter::repeat_n(0, spares as usize));
+        } else {
+            self.ranks_wait = self.hosts_return && rng.chance(40);
+        }
+        self
+    }
+
+    /// Whether a host has ranks as the job begins.
+    pub(super) fn has_ranks(&self, host: u32) -> bool {
+        self.slots.get(host as usize - 1).is_some_and(|slots| *slots > 0)
     }
 
     /// Ranks of the job.
@@ -66,7 +84,10 @@ impl Spread {
 
     /// The value of `--host`.
     pub fn list(&self) -> String {
-        let one = |(host, slots): (u32, &u32)| format!("{}:{slots}", address(host));
+        let one = |(host, slots): (u32, &u32)| match slots {
+            0 => format!("{}:spare", address(host)),
+            slots => format!("{}:{slots}", address(host)),
+        };
         (1..).zip(&self.slots).map(one).collect::<Vec<String>>().join(",")
     }
 
@@ -143,7 +164,7 @@ mod tests {
     fn a_job_on_hosts_keeps_one_of_them_and_loses_each_other_one_once() {
         for seed in 0..2000 {
             let mut rng = Rng::part(seed, 0);
-            let spread = Spread::draw(&mut rng);
+            let spread = Spread::draw(&mut rng).with_loss(&mut Rng::part(seed, 4));
             assert!((2..=MOST_RANKS).contains(&spread.ranks()), "{spread:?}");
             let mut lost: Vec<u32> =
                 spread.strikes(&mut rng).iter().flat_map(|strike| strike.blow.hosts()).collect();
@@ -156,9 +177,10 @@ mod tests {
 
     #[test]
     fn ranks_are_dealt_to_hosts_in_their_order() {
-        let slots = vec![1, 3, 2];
-        let spread = Spread { slots, copies: 1, is_encrypted: false, hosts_return: false, late: None };
-        assert_eq!(spread.list(), "10.77.0.1:1,10.77.0.2:3,10.77.0.3:2");
+        let slots = vec![1, 3, 2, 0];
+        let spread = Spread { slots, ..Spread::draw(&mut Rng::part(0, 0)) };
+        assert_eq!(spread.list(), "10.77.0.1:1,10.77.0.2:3,10.77.0.3:2,10.77.0.4:spare");
+        assert!(spread.has_ranks(3) && !spread.has_ranks(4));
         assert_eq!((spread.ranks(), spread.places()), (6, vec![1, 2, 2, 2, 3, 3]));
     }
 }

@@ -2,6 +2,7 @@
 //! and cut off, and the user moves ranks to other hosts.
 
 use super::plan::{Blow, Strike};
+use super::spread::Spread;
 use crate::cluster::built::built;
 use crate::cluster::{Hosts, children, is_interrupted, launcher, rank_of};
 use nix::sys::signal::{Signal, kill};
@@ -59,8 +60,8 @@ pub(super) struct Done {
 pub(super) struct Target<'a> {
     /// The command that the user started.
     pub front: i32,
-    /// Hosts of the job, and how many of them it has.
-    pub hosts: Option<(&'a Hosts, u32)>,
+    /// Hosts of the job, and how it is spread over them.
+    pub hosts: Option<(&'a Hosts, &'a Spread)>,
     /// Whether it goes on with a job that has lost its launcher.
     pub goes_on: bool,
 }
@@ -161,10 +162,15 @@ impl Target<'_> {
     /// Waits until each host has ranks: its agent was told to start them, so all agents have answered. When
     /// the job goes on, some hosts may be lost.
     fn await_start(self) {
-        let Some((hosts, count)) = self.hosts else { return };
+        let Some((hosts, spread)) = self.hosts else { return };
         let has_ranks = |host: u32| !ranks_of(hosts.processes(host)).is_empty();
         let have_ranks = || {
-            if self.goes_on { (1..=count).any(has_ranks) } else { (1..=count).all(has_ranks) }
+            let mut all = 1..=spread.hosts();
+            if self.goes_on {
+                all.any(has_ranks)
+            } else {
+                all.filter(|host| spread.has_ranks(*host)).all(has_ranks)
+            }
         };
         waits(self.front, START, || have_ranks().then_some(()));
     }
@@ -193,7 +199,9 @@ impl Target<'_> {
     /// The processes of ranks that live.
     fn ranks(self) -> Vec<Process> {
         match self.hosts {
-            Some((hosts, count)) => ranks_of((1..=count).flat_map(|host| hosts.processes(host)).collect()),
+            Some((hosts, spread)) => {
+                ranks_of((1..=spread.hosts()).flat_map(|host| hosts.processes(host)).collect())
+            }
             None => ranks_of(launcher(self.front).map(children).unwrap_or_default()),
         }
     }

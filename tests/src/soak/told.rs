@@ -85,6 +85,8 @@ pub(super) enum News {
     Moves(Vec<(u32, u32)>, u64),
     /// A host is back.
     Back(u32),
+    /// Ranks wait until a host is back.
+    Waits(u32),
     /// A host has kept nothing for the next launcher.
     KeepsNothing(u32),
     /// The job ends: a rank's checkpoint of this epoch is lost.
@@ -159,6 +161,11 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
     let text = line.strip_prefix("scash: ")?;
     if let Some(host) = text.strip_prefix("host ").and_then(|rest| host(rest.strip_suffix(" is back")?)) {
         return Some(News::Back(host));
+    }
+    if let Some((name, _)) =
+        text.strip_prefix("ranks wait until host ").and_then(|rest| rest.split_once(" is back"))
+    {
+        return host(name).map(News::Waits);
     }
     let kept = text.strip_prefix("host ").and_then(|rest| rest.split_once(": nothing is kept of job "));
     if let Some(host) = kept.and_then(|(name, _)| host(name)) {
@@ -276,6 +283,7 @@ mod tests {
             scash: host 10.77.0.2: its agent is gone, and its ranks with it: `rsh 10.77.0.2 scash agent` was killed by signal 9 (SIGKILL); all 4 ranks go on from barrier 20 (epoch 2, incarnation 1) after 0.12 s\n\
             scash: rank 1 on host 10.77.0.1 was killed by SIGKILL; all 4 ranks go on from the beginning (incarnation 3) after 0.1 s and 2 restarts\n\
             scash: host 10.77.0.1: its agent is gone, and rank 2 is lost: no store that is left has its checkpoint of epoch 5\n\
+            scash: ranks wait until host 10.77.0.2 is back, for up to 600 s\n\
             scash: host 10.77.0.2 is back\n\
             scash: rank 2 moves to host 10.77.0.2, rank 3 moves to host 10.77.0.2; \
             all 4 ranks go on from barrier 30 (epoch 6, incarnation 4) after 0.1 s\n\
@@ -288,7 +296,7 @@ mod tests {
         let go_on = |lost, epoch, restarts| News::GoOn { lost, epoch, restarts };
         let news = [comes(2, 3, None), comes(3, 1, Some((17, 2))), go_on(Whom::Host(2), 2, 1)];
         let moves = News::Moves(vec![(2, 2), (3, 2)], 6);
-        let later = [go_on(rank, 0, 2), News::Lost(5), News::Back(2), moves];
+        let later = [go_on(rank, 0, 2), News::Lost(5), News::Waits(2), News::Back(2), moves];
         let next = [News::KeepsNothing(2), go_on(Whom::Launcher, 7, 1)];
         assert_eq!(told.news, [&news[..], &later[..], &next[..]].concat());
         assert_eq!((told.restarts, told.incarnation, told.others.len()), (5, Some(4), 1));
