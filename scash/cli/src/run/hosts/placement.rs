@@ -33,9 +33,7 @@ impl Wishes<'_> {
     /// None.
     pub(super) const NONE: Wishes<'static> =
         Wishes { wanted: &BTreeMap::new(), came_from: &BTreeMap::new(), refused: &BTreeSet::new() };
-}
 
-impl Wishes<'_> {
     /// Whether a rank that runs on `home` may go on at a host that is there. Where another rank could not,
     /// only those stay that have been there before.
     fn allow(&self, rank: u32, home: u32, host: u32) -> bool {

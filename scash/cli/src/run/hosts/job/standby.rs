@@ -22,7 +22,7 @@ pub(super) enum Standby {
     None,
     /// The remote shell's command runs it. The job is left to it when `words` is dropped.
     ///
-    /// `misses`: it does not reach these hosts, as the user knows.
+    /// `misses`: it did not reach these hosts when it looked, as the user knows.
     Waits { child: Child, words: mpsc::Sender<Word>, said: Arc<StandbyNews>, misses: BTreeSet<u32> },
     /// There is none any more.
     Gone,
@@ -35,7 +35,7 @@ pub(super) struct StandbyNews {
     is_ready: AtomicBool,
     /// That it knows of the newest change.
     knows: AtomicBool,
-    /// That it does not reach these hosts; not told the user yet.
+    /// That it has not reached these hosts; not told the user yet.
     missed: Mutex<Vec<u32>>,
 }
 
@@ -82,7 +82,7 @@ impl Job<'_> {
         self.change_quorum();
     }
 
-    /// Says which hosts the second launcher does not reach, if this one does.
+    /// Says which hosts the second launcher has not reached, if this one does.
     fn tell_of_hosts_that_it_misses(&mut self, name: &str) {
         let Standby::Waits { said, misses, .. } = &mut self.standby else { return };
         for host in said.take_missed() {
