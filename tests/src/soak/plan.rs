@@ -132,7 +132,7 @@ impl Plan {
         let program = rng.pick(&PROGRAMS);
         // Numbers of its own: the runs of former seeds stay what they were, but for that.
         let spread = Spread::draw(&mut rng).with_late(&mut Rng::part(seed, 3));
-        let spread = spread.with_loss(&mut Rng::part(seed, 4));
+        let spread = spread.with_on_loss(&mut Rng::part(seed, 4));
         let threads = rng.pick(&[1, 1, 1, 2]).min(program.threads);
         let kind = if rng.chance(50) { spread::KINDS[0] } else { rng.pick(&spread::KINDS[1..]) };
         let checkpoint = checkpoint(&mut rng);

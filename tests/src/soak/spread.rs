@@ -57,7 +57,7 @@ impl Spread {
     }
 
     /// The same, where there may be spare hosts, or ranks may wait.
-    pub(super) fn with_loss(mut self, rng: &mut Rng) -> Spread {
+    pub(super) fn with_on_loss(mut self, rng: &mut Rng) -> Spread {
         if rng.chance(25) {
             let spares = rng.between(1, 2).min(MOST_HOSTS - self.hosts());
             self.slots.extend(std::iter::repeat_n(0, spares as usize));
@@ -164,7 +164,7 @@ mod tests {
     fn a_job_on_hosts_keeps_one_of_them_and_loses_each_other_one_once() {
         for seed in 0..2000 {
             let mut rng = Rng::part(seed, 0);
-            let spread = Spread::draw(&mut rng).with_loss(&mut Rng::part(seed, 4));
+            let spread = Spread::draw(&mut rng).with_on_loss(&mut Rng::part(seed, 4));
             assert!((2..=MOST_RANKS).contains(&spread.ranks()), "{spread:?}");
             let mut lost: Vec<u32> =
                 spread.strikes(&mut rng).iter().flat_map(|strike| strike.blow.hosts()).collect();

@@ -31,8 +31,8 @@ impl Job<'_> {
         self.launcher_relay.take(host, report)
     }
 
-    /// Whether a rank has ended as one does that finds its host other than where it was saved, and can do so
-    /// on another host.
+    /// Whether a rank has ended as one does that cannot go on from its checkpoint at its host, in a job that
+    /// has others.
     fn cannot_come_back(&self, exit: Exit) -> bool {
         let Some(Survival { recovery, .. }) = &self.survival else { return false };
         // Until all have come back, none runs on, and may end so by itself.

@@ -49,7 +49,7 @@ impl Job<'_> {
     pub(super) fn may_be_left_to_another(&self, why: Unrecoverable) -> bool {
         let is_known = match (why, &self.survival) {
             (Unrecoverable::Lost { epoch, .. }, Some(survival)) => survival.recall.is_committed(epoch),
-            // All have it, and what they lack may be there later.
+            // The checkpoint is there, and what hosts lack may be there later.
             (Unrecoverable::Unfit { .. }, _) => true,
             _ => false,
         };
