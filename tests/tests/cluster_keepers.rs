@@ -3,13 +3,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::slurm::{Slurm, find};
 use scash_tests::cluster::{Ended, Job, JobDirectory, LIMIT, damage, run, run_beside};
+use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Barrier, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const LU: [&str; 6] = ["--size", "256", "--block", "16", "--check", "--json"];
@@ -371,4 +378,72 @@ fn a_program_that_knows_nothing_of_scash_is_kept_and_its_failure_told() {
     assert!(place.is_empty(), "files are left");
     let missing = Path::new("./no-such-program");
     run(place.start(launcher, DEATH, missing, &[])).said(&["there is no such program"]);
+}
+
+/// MPICH's mpiexec kills all processes of a job, and forgets what they have written, when one of their sockets
+/// ends that has not said goodbye. So it must not end before the process does.
+#[test]
+fn a_process_whose_rank_fails_has_its_launchers_socket_until_it_ends() {
+    let place = Place::new();
+    let server = PmiServer { values: Mutex::default(), meeting: Barrier::new(2) };
+    thread::scope(|scope| {
+        let (mut first, socket) = keeper(&place, 0, "sleep 300");
+        scope.spawn(|| server.serve(socket));
+        let (mut second, socket) = keeper(&place, 1, "exit 3");
+        server.serve(socket);
+        let stderr = format!("/proc/{}/fd/2", second.id());
+        assert!(fs::symlink_metadata(stderr).is_err(), "the process lives on without the socket");
+        let mut words = String::new();
+        second.stderr.take().unwrap().read_to_string(&mut words).unwrap();
+        assert!(words.contains("rank 1") && words.contains("exited with status 3"), "{words}");
+        assert_eq!(second.wait().unwrap().code(), Some(3));
+        first.kill().unwrap();
+        first.wait().unwrap();
+    });
+}
+
+/// The process of a rank of two, whose program is this script, and the launcher's end of its socket.
+fn keeper(place: &Place, rank: u32, script: &str) -> (Child, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let mut command = Command::new(built("scash"));
+    command.arg("rank").arg("--checkpoint-dir").arg(place.path()).args(["sh", "-c", script]);
+    let numbers = [("PMI_FD", theirs.as_raw_fd().to_string()), ("PMI_RANK", rank.to_string())];
+    command.envs(numbers).envs([("PMI_SIZE", "2"), ("SCASH_JOIN", "60")]);
+    (command.stderr(Stdio::piped()).spawn().unwrap(), ours)
+}
+
+/// What MPICH's mpiexec is to two processes.
+struct PmiServer {
+    values: Mutex<HashMap<String, String>>,
+    meeting: Barrier,
+}
+
+impl PmiServer {
+    /// Answers a process until its socket ends.
+    fn serve(&self, mut socket: UnixStream) {
+        for line in BufReader::new(socket.try_clone().unwrap()).lines() {
+            let line = line.unwrap();
+            let words: HashMap<&str, &str> =
+                line.split(' ').filter_map(|word| word.split_once('=')).collect();
+            let answer = match words["cmd"] {
+                "init" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".to_owned(),
+                "get_my_kvsname" => "cmd=my_kvsname kvsname=job".to_owned(),
+                "put" => {
+                    self.values.lock().unwrap().insert(words["key"].to_owned(), words["value"].to_owned());
+                    "cmd=put_result rc=0".to_owned()
+                }
+                "barrier_in" => {
+                    self.meeting.wait();
+                    "cmd=barrier_out".to_owned()
+                }
+                "get" => {
+                    format!("cmd=get_result rc=0 value={}", self.values.lock().unwrap()[words["key"]])
+                }
+                "finalize" => "cmd=finalize_ack".to_owned(),
+                _ => continue,
+            };
+            socket.write_all((answer + "\n").as_bytes()).unwrap();
+        }
+    }
 }

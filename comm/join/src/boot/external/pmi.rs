@@ -25,6 +25,7 @@ use nix::sys::socket::{MsgFlags, getsockopt, send, sockopt};
 use scash_comm::{Error, Result, SecretText, wipe};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Longest line of a server: some send a value of 1,024 bytes, and texts beside it.
@@ -32,10 +33,14 @@ const LONGEST_LINE: usize = 8 << 10;
 /// How long a server may take to answer what does not depend on other processes.
 const ANSWER: Duration = Duration::from_secs(30);
 
+/// The socket of this process. It is open until the process ends: MPICH's mpiexec takes an end of it for that of
+/// the process, and kills all at once, those too that have yet to say why.
+static SOCKET: OnceLock<OwnedFd> = OnceLock::new();
+
 /// The connection to a PMI server.
 #[derive(Debug)]
 pub(super) struct Pmi {
-    socket: OwnedFd,
+    socket: BorrowedFd<'static>,
     rank: u32,
     size: u32,
     /// Name of the key-value space.
@@ -60,11 +65,13 @@ impl Pmi {
         if rank >= size {
             return Err(Error::Invalid(format!("PMI_RANK={rank} in a job of PMI_SIZE={size} processes")));
         }
-        Pmi::greet(take(&fd)?, rank, size, deadline).map(Some)
+        let socket = take(&fd)?;
+        let socket = SOCKET.get_or_init(|| socket).as_fd();
+        Pmi::greet(socket, rank, size, deadline).map(Some)
     }
 
     /// Begins the conversation.
-    fn greet(socket: OwnedFd, rank: u32, size: u32, deadline: Instant) -> Result<Pmi> {
+    fn greet(socket: BorrowedFd<'static>, rank: u32, size: u32, deadline: Instant) -> Result<Pmi> {
         let mut pmi =
             Pmi { socket, rank, size, space: String::new(), unread: Vec::with_capacity(LONGEST_LINE + 4096) };
         let hello = "cmd=init pmi_version=1 pmi_subversion=1";
@@ -139,11 +146,11 @@ impl Pmi {
             if self.unread.len() > LONGEST_LINE {
                 return Err(self.odd("something", &String::from_utf8_lossy(&self.unread)));
             }
-            if !wait(self.socket.as_fd(), deadline)? {
+            if !wait(self.socket, deadline)? {
                 return Ok(None);
             }
             let mut buffer = [0; 4096];
-            match nix::unistd::read(&self.socket, &mut buffer) {
+            match nix::unistd::read(self.socket, &mut buffer) {
                 Ok(0) => return Err(gone(Errno::EPIPE)),
                 Ok(count) => {
                     self.unread.extend_from_slice(&buffer[..count]);

@@ -125,7 +125,7 @@ impl Directory {
     }
 
     /// Says how the job can be gone on with, unless another process has. Returns whether this one did. One
-    /// that is killed meanwhile leaves it to the next.
+    /// that is killed meanwhile leaves it to the next; so what is said must be out when `say` returns.
     pub(super) fn tell_once(&self, say: impl FnOnce()) -> io::Result<bool> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file(TOLD))?;
         let told = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;

@@ -19,7 +19,7 @@ use super::directory::{Directory, LINGERING, patiently};
 use super::input::Input;
 use super::kept::{Kept, go_on};
 use super::opened::{fill, open_stores};
-use crate::run::output::Saved;
+use crate::run::output::{self, Saved};
 use crate::run::{Refusal, status};
 use nix::fcntl::Flock;
 use nix::sys::stat::fstat;
@@ -264,7 +264,10 @@ impl KeptRank {
         }
         let how = how_to_go_on(Some(self.launcher), self.keeper.size(), self.directory.path());
         let before = why.map_or_else(String::new, |why| format!("{why}; "));
-        let say = || crate::say(&format!("{before}`{how}` goes on from epoch {epoch}"));
+        let say = || {
+            crate::say(&format!("{before}`{how}` goes on from epoch {epoch}"));
+            output::finish_saying();
+        };
         // A disk that fails takes nothing away from what there is to say, but this.
         self.directory.tell_once(say).unwrap_or(false)
     }

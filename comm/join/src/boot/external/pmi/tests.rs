@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 /// A server that gives these answers to whatever is asked, and returns the questions.
-fn server(answers: &'static [&'static str]) -> (OwnedFd, thread::JoinHandle<Vec<String>>) {
+fn server(answers: &'static [&'static str]) -> (BorrowedFd<'static>, thread::JoinHandle<Vec<String>>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let serve = thread::spawn(move || {
         let mut reader = BufReader::new(ours.try_clone().unwrap());
@@ -21,7 +21,13 @@ fn server(answers: &'static [&'static str]) -> (OwnedFd, thread::JoinHandle<Vec<
         }
         questions
     });
-    (theirs.into(), serve)
+    (stays_open(theirs), serve)
+}
+
+/// As the socket of a process is.
+fn stays_open(socket: UnixStream) -> BorrowedFd<'static> {
+    let socket: &UnixStream = Box::leak(Box::new(socket));
+    socket.as_fd()
 }
 
 fn soon() -> Instant {
@@ -90,8 +96,10 @@ fn others_that_do_not_come_are_not_waited_for_beyond_the_time() {
 fn a_line_without_end_is_refused() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let writer = thread::spawn(move || while (&ours).write_all(&[b'x'; 1000]).is_ok() {});
-    let error = Pmi::greet(theirs.into(), 0, 2, soon()).unwrap_err().to_string();
+    let reader = theirs.try_clone().unwrap();
+    let error = Pmi::greet(stays_open(theirs), 0, 2, soon()).unwrap_err().to_string();
     assert!(error.contains("the launcher answers \"xxx"), "{error}");
+    reader.shutdown(std::net::Shutdown::Both).unwrap();
     writer.join().unwrap();
 }
 
@@ -100,7 +108,7 @@ fn a_word_that_is_refused_is_not_told_in_the_error() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let answers = b"cmd=response_to_init rc=0\ncmd=my_kvsname kvsname=s\ncmd=put_result rc=-1 value=echo\n";
     (&ours).write_all(answers).unwrap();
-    let mut pmi = Pmi::greet(theirs.into(), 0, 2, soon()).unwrap();
+    let mut pmi = Pmi::greet(stays_open(theirs), 0, 2, soon()).unwrap();
     let error = pmi.put("scash.root", "hidden").unwrap_err().to_string();
     assert!(error.contains("scash.root") && !error.contains("hidden") && !error.contains("echo"), "{error}");
 }
@@ -142,7 +150,7 @@ proptest! {
         (&ours).write_all(b"cmd=response_to_init rc=0\ncmd=my_kvsname kvsname=s\n").unwrap();
         (&ours).write_all(&bytes).unwrap();
         ours.shutdown(std::net::Shutdown::Write).unwrap();
-        let mut pmi = Pmi::greet(theirs.into(), 0, 2, soon()).unwrap();
+        let mut pmi = Pmi::greet(stays_open(theirs), 0, 2, soon()).unwrap();
         while pmi.get(0, "k").is_ok() {}
     }
 }
