@@ -5,8 +5,8 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
-    Ended, Job, Kind, all_kinds, came_back, kinds, newest_epoch, replicas, run_beside, scash, signal_rank,
-    wait_for, wait_for_status,
+    Ended, Job, Kind, all_kinds, came_back, kinds, launcher, newest_epoch, processes_of_rank, replicas,
+    run_beside, scash, signal_rank, wait_for, wait_for_status,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -154,6 +154,56 @@ fn a_rank_that_waits_in_the_second_meeting_dies() {
         for (program, arguments) in [("laplace", &LAPLACE[..]), ("lu", &LU[..])] {
             let ended = computes(&replicas(kind.job(2), 3, &deaths), 2, program, arguments);
             assert_eq!(came_back(&ended), 1, "{program} {kind:?} {ended}");
+        }
+    }
+}
+
+/// Rank 0 is in the next epoch when it dies. Rank 1 is not: it has met all others and knows nothing of it yet, or
+/// hears nothing of them.
+#[test]
+fn ranks_go_on_from_an_epoch_that_one_has_run_on_in_and_another_has_not_left() {
+    let late = [
+        "delay rank 1 by 300ms at checkpoint 1 after meet",
+        "delay rank 0 by 100ms at checkpoint 1 after mark; stop rank 1 for 300ms at barrier 1 after meet",
+    ];
+    for late in late {
+        for next in ["checkpoint 1 after done", "barrier 4 after enter", "barrier 4 after flush"] {
+            let death = format!("kill rank 0 at {next}");
+            let injections: Vec<&str> = late.split("; ").chain([death.as_str()]).collect();
+            for kind in all_kinds() {
+                for (program, arguments) in [("laplace", &LAPLACE[..]), ("lu", &LU[..])] {
+                    let ended = computes(&replicas(kind.job(2), 3, &injections), 2, program, arguments);
+                    ended.said(&["all 2 ranks go on from barrier 3 (epoch 1, incarnation 1)"]);
+                    assert_eq!(came_back(&ended), 1, "{program} {kind:?} {ended}");
+                }
+            }
+        }
+    }
+}
+
+/// The launcher is stopped meanwhile. Rank 0 dies, rank 1 is killed as the launcher kills all that are left, and
+/// rank 2 runs until it needs one of them.
+#[test]
+fn a_rank_that_outlives_the_others_for_a_while_leaves_nothing_that_they_would_go_on_from() {
+    let arguments = [&LAPLACE[..], &["--check", "--json"]].concat();
+    for point in ["barrier 7 after enter", "checkpoint 2 after copy", "checkpoint 2 after mark"] {
+        let death = format!("kill rank 0 at {point}");
+        let injections = ["delay all ranks by 500ms at barrier 5", &death];
+        for kind in all_kinds() {
+            let command = replicas(kind.job(3), 3, &injections).command(&built("laplace"), &arguments);
+            let ended = run_beside(command, |front| {
+                for rank in 0..3 {
+                    wait_for("checkpoint", || (newest_epoch(front, rank) >= 1).then_some(()));
+                }
+                let launcher = launcher(front).unwrap();
+                signal(launcher, libc::SIGSTOP);
+                wait_for("death", || processes_of_rank(front, 0).is_empty().then_some(()));
+                signal_rank(front, 1, libc::SIGKILL);
+                std::thread::sleep(Duration::from_millis(200));
+                signal(launcher, libc::SIGCONT);
+            });
+            ended.is_right();
+            assert_eq!(came_back(&ended), 1, "{point} {kind:?} {ended}");
         }
     }
 }
@@ -330,8 +380,7 @@ fn a_rank_that_misses_another_waits_for_a_launcher_that_takes_its_time() {
     let command = replicas(kind.job(2), 1, &deaths).command(&built("lu"), &[&LU[..], &["--check"]].concat());
     let stops = |front: i32| {
         std::thread::sleep(Duration::from_secs(1));
-        let children = std::fs::read_to_string(format!("/proc/{front}/task/{front}/children")).unwrap();
-        let launcher = children.trim().parse().unwrap();
+        let launcher = launcher(front).unwrap();
         signal(launcher, libc::SIGSTOP);
         std::thread::sleep(Duration::from_secs(5));
         signal(launcher, libc::SIGCONT);
