@@ -380,8 +380,8 @@ fn a_program_that_knows_nothing_of_scash_is_kept_and_its_failure_told() {
     run(place.start(launcher, DEATH, missing, &[])).said(&["there is no such program"]);
 }
 
-/// MPICH's mpiexec kills all processes of a job, and forgets what they have written, when one of their sockets
-/// ends that has not said goodbye. So it must not end before the process does.
+/// MPICH's mpiexec kills all processes of a job, and forgets what they have written, when one of their
+/// sockets ends that has not said goodbye. So it must not end before the process does.
 #[test]
 fn a_process_whose_rank_fails_has_its_launchers_socket_until_it_ends() {
     let place = Place::new();

@@ -158,8 +158,8 @@ fn a_rank_that_waits_in_the_second_meeting_dies() {
     }
 }
 
-/// Rank 0 is in the next epoch when it dies. Rank 1 is not: it has met all others and knows nothing of it yet, or
-/// hears nothing of them.
+/// Rank 0 is in the next epoch when it dies. Rank 1 is not: it has met all others and knows nothing of it
+/// yet, or hears nothing of them.
 #[test]
 fn ranks_go_on_from_an_epoch_that_one_has_run_on_in_and_another_has_not_left() {
     let late = [
@@ -181,8 +181,8 @@ fn ranks_go_on_from_an_epoch_that_one_has_run_on_in_and_another_has_not_left() {
     }
 }
 
-/// The launcher is stopped meanwhile. Rank 0 dies, rank 1 is killed as the launcher kills all that are left, and
-/// rank 2 runs until it needs one of them.
+/// The launcher is stopped meanwhile. Rank 0 dies, rank 1 is killed as the launcher kills all that are left,
+/// and rank 2 runs until it needs one of them.
 #[test]
 fn a_rank_that_outlives_the_others_for_a_while_leaves_nothing_that_they_would_go_on_from() {
     let arguments = [&LAPLACE[..], &["--check", "--json"]].concat();

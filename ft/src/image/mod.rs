@@ -224,6 +224,7 @@ pub unsafe fn capture(
         if unsafe { context::capture(context, save::save, with) } == context::CAME_BACK {
             // The others have gone on from where they were.
             std::mem::forget(save);
+            settings::note_return();
             return Ok(Took::CameBack);
         }
         let result = save.outcome();

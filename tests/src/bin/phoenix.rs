@@ -1,9 +1,13 @@
 //! A program with state of many kinds across memory barriers: it does nothing for its survival, and each rank
-//! prints the same whether ranks were killed meanwhile or not. `phoenix [WHAT]`: `loud` prints a line in each
-//! round; other words: with something that no image can carry ([`hindrance`]).
+//! prints the same whether ranks were killed meanwhile or not. `phoenix [WHAT]`: `loud` prints a line in
+//! each round, `late setting` changes the priority of a thread; other words: with something that no image can
+//! carry ([`hindrance`]).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
+use nix::sys::mman::mlock;
+use nix::sys::prctl;
+use nix::unistd::Pid;
 use scash::{Dsm, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -11,6 +15,7 @@ use std::io::{Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +24,8 @@ const ROUNDS: u64 = 30;
 
 /// Whether each round is told of.
 static LOUD: AtomicBool = AtomicBool::new(false);
+/// Whether a thread is to have another priority from the tenth round on.
+static LATE: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -57,6 +64,10 @@ fn work(worker: &mut Worker<'_>) -> scash::Result<u64> {
     let mut sum = 0u64;
     let mut rounds = (0..ROUNDS).filter(|round| round % 5 != 3).peekable();
     while let Some(round) = rounds.next() {
+        if round == 10 && LATE.swap(false, Ordering::Relaxed) {
+            // SAFETY: the call takes a number.
+            unsafe { libc::nice(1) };
+        }
         for x in squares.parts(worker).mine {
             *x = x.wrapping_mul(31).wrapping_add(round + 1);
         }
@@ -110,6 +121,16 @@ fn file(what: &str) -> Option<Box<dyn std::any::Any>> {
     })
 }
 
+/// Sets things that hold for a process until it ends.
+fn set_for_good() {
+    static PAGE: [u8; 4096] = [1; 4096];
+    nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0)).unwrap();
+    prctl::set_timerslack(123_456).unwrap();
+    prctl::set_no_new_privs().unwrap();
+    // SAFETY: the page is there until the process ends.
+    unsafe { mlock(NonNull::from(&PAGE).cast(), PAGE.len()) }.unwrap();
+}
+
 /// Something that no image can carry, as long as it lives.
 fn hindrance(what: &str) -> Box<dyn std::any::Any> {
     match what {
@@ -129,6 +150,7 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             limit.rlim_cur -= 1;
             // SAFETY: likewise.
             unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+            set_for_good();
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().lock().unwrap();
             Box::new(file.into_parts())
@@ -259,6 +281,7 @@ fn main() -> scash::Result<()> {
             assert!(dsm.checkpoint()?, "each is committed");
         }
     }
+    LATE.store(what.take_if(|what| what == "late setting").is_some(), Ordering::Relaxed);
     LOUD.store(what.take_if(|what| what == "loud").is_some(), Ordering::Relaxed);
     let mut has = what.as_deref().map(hindrance);
     if what.is_some() {

@@ -85,8 +85,9 @@ pub(crate) struct Checkpoints {
     in_vain: u32,
     /// Whether it was said what cannot be taken back.
     has_warned: bool,
-    /// Whether it was looked what the program has set for itself.
-    has_looked: bool,
+    /// How often it was to be saved, and what was named that the program has set for itself.
+    looks: u32,
+    unsaved_settings: Vec<&'static str>,
     counts: CheckpointStats,
 }
 
@@ -157,7 +158,8 @@ impl Checkpoints {
             has_said_why: false,
             in_vain: 0,
             has_warned: false,
-            has_looked: false,
+            looks: 0,
+            unsaved_settings: Vec::new(),
             counts: CheckpointStats::default(),
         }))
     }
@@ -192,11 +194,14 @@ impl Checkpoints {
         SaveOutcome::InStore
     }
 
-    /// Says once of what is saved that not all of it can be taken back, and at the first checkpoint what is
-    /// not saved.
+    /// Says once of what is saved that not all of it can be taken back, and what is not saved. That takes a
+    /// while to find out: it is looked for at the first checkpoint, the second, the fourth, and so on.
     fn warn(&mut self, rank: u32, prepared: &PreparedImage) {
-        if !std::mem::replace(&mut self.has_looked, true) {
-            let changed = prepared.changed_settings();
+        self.looks += 1;
+        if self.looks.is_power_of_two() {
+            let mut changed = prepared.changed_settings();
+            changed.retain(|what| !self.unsaved_settings.contains(what));
+            self.unsaved_settings.extend(&changed);
             if !changed.is_empty() {
                 let what = changed.join(", ");
                 say(format!(

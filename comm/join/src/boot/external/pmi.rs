@@ -33,7 +33,7 @@ const LONGEST_LINE: usize = 8 << 10;
 /// How long a server may take to answer what does not depend on other processes.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The socket of this process. It is open until the process ends: MPICH's mpiexec takes an end of it for that of
+/// The socket of this process. It is open until the process ends: MPICH's mpiexec takes its end for that of
 /// the process, and kills all at once, those too that have yet to say why.
 static SOCKET: OnceLock<OwnedFd> = OnceLock::new();
 
