@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::slurm::{Slurm, find};
 use scash_tests::cluster::{Ended, Job, JobDirectory, LIMIT, damage, run, run_beside};
@@ -11,7 +10,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Deref;
-use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -387,30 +386,39 @@ fn a_process_whose_rank_fails_has_its_launchers_socket_until_it_ends() {
     let place = Place::new();
     let server = PmiServer { values: Mutex::default(), meeting: Barrier::new(2) };
     thread::scope(|scope| {
-        let (mut first, socket) = keeper(&place, 0, "sleep 300");
+        let (_first, socket) = keeper(&place, 0, "sleep 300");
         scope.spawn(|| server.serve(socket));
         let (mut second, socket) = keeper(&place, 1, "exit 3");
         server.serve(socket);
-        let stderr = format!("/proc/{}/fd/2", second.id());
+        let stderr = format!("/proc/{}/fd/2", second.0.id());
         assert!(fs::symlink_metadata(stderr).is_err(), "the process lives on without the socket");
         let mut words = String::new();
-        second.stderr.take().unwrap().read_to_string(&mut words).unwrap();
+        second.0.stderr.take().unwrap().read_to_string(&mut words).unwrap();
         assert!(words.contains("rank 1") && words.contains("exited with status 3"), "{words}");
-        assert_eq!(second.wait().unwrap().code(), Some(3));
-        first.kill().unwrap();
-        first.wait().unwrap();
+        assert_eq!(second.0.wait().unwrap().code(), Some(3));
     });
 }
 
+/// A process that is killed at the latest when this is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// The process of a rank of two, whose program is this script, and the launcher's end of its socket.
-fn keeper(place: &Place, rank: u32, script: &str) -> (Child, UnixStream) {
+fn keeper(place: &Place, rank: u32, script: &str) -> (Killed, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    fcntl(&theirs, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
-    let mut command = Command::new(built("scash"));
-    command.arg("rank").arg("--checkpoint-dir").arg(place.path()).args(["sh", "-c", script]);
-    let numbers = [("PMI_FD", theirs.as_raw_fd().to_string()), ("PMI_RANK", rank.to_string())];
-    command.envs(numbers).envs([("PMI_SIZE", "2"), ("SCASH_JOIN", "60")]);
-    (command.stderr(Stdio::piped()).spawn().unwrap(), ours)
+    // No other process that is started meanwhile gets the socket.
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 9<&0 </dev/null"]).stdin(OwnedFd::from(theirs));
+    command.arg(built("scash")).arg("rank").arg("--checkpoint-dir").arg(place.path());
+    command.args(["sh", "-c", script]).env("PMI_RANK", rank.to_string());
+    command.envs([("PMI_FD", "9"), ("PMI_SIZE", "2"), ("SCASH_JOIN", "60")]);
+    (Killed(command.stderr(Stdio::piped()).spawn().unwrap()), ours)
 }
 
 /// What MPICH's mpiexec is to two processes.

@@ -185,27 +185,43 @@ fn ranks_go_on_from_an_epoch_that_one_has_run_on_in_and_another_has_not_left() {
 /// and rank 2 runs until it needs one of them.
 #[test]
 fn a_rank_that_outlives_the_others_for_a_while_leaves_nothing_that_they_would_go_on_from() {
-    let arguments = [&LAPLACE[..], &["--check", "--json"]].concat();
     for point in ["barrier 7 after enter", "checkpoint 2 after copy", "checkpoint 2 after mark"] {
         let death = format!("kill rank 0 at {point}");
         let injections = ["delay all ranks by 500ms at barrier 5", &death];
         for kind in all_kinds() {
-            let command = replicas(kind.job(3), 3, &injections).command(&built("laplace"), &arguments);
-            let ended = run_beside(command, |front| {
-                for rank in 0..3 {
-                    wait_for("checkpoint", || (newest_epoch(front, rank) >= 1).then_some(()));
-                }
-                let launcher = launcher(front).unwrap();
-                signal(launcher, libc::SIGSTOP);
-                wait_for("death", || processes_of_rank(front, 0).is_empty().then_some(()));
-                signal_rank(front, 1, libc::SIGKILL);
-                std::thread::sleep(Duration::from_millis(200));
-                signal(launcher, libc::SIGCONT);
-            });
-            ended.is_right();
-            assert_eq!(came_back(&ended), 1, "{point} {kind:?} {ended}");
+            for (program, arguments) in [("laplace", &LAPLACE[..]), ("lu", &LU[..])] {
+                let arguments = [arguments, &["--check", "--json"]].concat();
+                // On a busy machine, rank 0 may die before the launcher is stopped.
+                let is_in_time = (0..100).any(|_| {
+                    let command = replicas(kind.job(3), 3, &injections).command(&built(program), &arguments);
+                    let mut is_in_time = false;
+                    let ended = run_beside(command, |front| is_in_time = lose_two(front));
+                    ended.is_right();
+                    assert_eq!(came_back(&ended), 1, "{program} {point} {kind:?} {ended}");
+                    is_in_time
+                });
+                assert!(is_in_time, "{program} {point} {kind:?}");
+            }
         }
     }
+}
+
+/// Stops the launcher before rank 0 dies, and kills rank 1 when it has. Returns whether it was in time.
+fn lose_two(front: i32) -> bool {
+    let first = wait_for("rank 0", || processes_of_rank(front, 0).first().copied());
+    for rank in 0..3 {
+        wait_for("checkpoint", || (newest_epoch(front, rank) >= 1).then_some(()));
+    }
+    let launcher = launcher(front).unwrap();
+    signal(launcher, libc::SIGSTOP);
+    let is_in_time = processes_of_rank(front, 0) == [first];
+    if is_in_time {
+        wait_for("death", || processes_of_rank(front, 0).is_empty().then_some(()));
+        signal_rank(front, 1, libc::SIGKILL);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    signal(launcher, libc::SIGCONT);
+    is_in_time
 }
 
 /// One rank sees the clock first. Others learn of the checkpoint in the barrier.
@@ -351,7 +367,7 @@ fn the_search_for_data_races_knows_after_a_restart_what_it_knew_before() {
 #[test]
 fn what_a_rust_program_has_comes_back() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    for threads in ["1", "3"] {
+    for threads in ["1", "2", "4"] {
         let expected = Job::plain(2).option("--threads", threads).run(phoenix, &[]);
         expected.succeeded();
         for kind in all_kinds() {
@@ -504,6 +520,8 @@ fn each_rank_tells_what_its_checkpoints_and_its_newest_restart_took() {
             words[at.unwrap_or_else(|| panic!("no {word}: {line}")) - 1].parse::<f64>().unwrap()
         };
         assert!(before("pages copied") > 100.0 && before("kept") > 100.0 && before("MB),") > 0.4, "{line}");
+        // Whole pages are in it, and what describes them.
+        assert!(before("MB,") * 1e6 > before("kept") * 4096.0, "{line}");
         for part in [
             "incarnation 1,",
             " stop ",

@@ -68,32 +68,35 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// The policy by which the calling thread gets memory of which nodes, in the kernel's numbers.
-pub(super) fn memory_policy() -> String {
+/// The policy by which the calling thread gets memory of which nodes, in the kernel's numbers; none if the
+/// kernel knows no nodes.
+pub(super) fn memory_policy() -> Option<String> {
     // As many as the kernel knows at most.
     let (mut mode, mut nodes) = (0i32, [0u64; 16]);
     let (mode_at, nodes_at) = ((&raw mut mode).expose_provenance(), (&raw mut nodes).expose_provenance());
     let most = size_of_val(&nodes) * 8;
     // SAFETY: the kernel writes a number and so many bits.
     let told = unsafe { call(libc::SYS_get_mempolicy, [mode_at, nodes_at, most, 0, 0, 0]) };
-    // A kernel without nodes has no policies.
-    told.map_or_else(|error| error.to_string(), |_| format!("{mode} {nodes:?}"))
+    told.ok().map(|_| format!("{mode} {nodes:?}"))
 }
 
-/// A thread's priority in input and output, in the kernel's number.
-pub(super) fn io_priority(thread: u32) -> usize {
+/// A thread's priority in input and output, in the kernel's number; 0 if it was given none.
+pub(super) fn io_priority(thread: u32) -> Option<usize> {
     const PROCESS: usize = 1;
     // SAFETY: the call takes numbers.
-    unsafe { call(libc::SYS_ioprio_get, [PROCESS, thread as usize, 0, 0, 0, 0]) }.unwrap_or(0)
+    let told = unsafe { call(libc::SYS_ioprio_get, [PROCESS, thread as usize, 0, 0, 0, 0]) };
+    // Without a class the rest says nothing: kernels disagree, and some change it with the first access.
+    let class = |number: usize| number >> 13;
+    told.ok().map(|number| if class(number) == 0 { 0 } else { number })
 }
 
-/// The parts of a processor's state that this process has leave to use, in the kernel's bits.
-pub(super) fn permitted_states() -> String {
+/// The parts of a processor's state that this process has leave to use, in the kernel's bits; none if the
+/// kernel knows nothing of that.
+pub(super) fn permitted_states() -> Option<String> {
     const ARCH_GET_XCOMP_PERM: usize = 0x1022;
     let mut states = 0u64;
     let at = (&raw mut states).expose_provenance();
     // SAFETY: the kernel writes one number.
     let told = unsafe { call(libc::SYS_arch_prctl, [ARCH_GET_XCOMP_PERM, at, 0, 0, 0, 0]) };
-    // A kernel that knows nothing of that gives leave for none.
-    told.map_or_else(|error| error.to_string(), |_| format!("{states:x}"))
+    told.ok().map(|_| format!("{states:x}"))
 }

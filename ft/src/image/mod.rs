@@ -149,8 +149,8 @@ impl PreparedImage {
         self.files.overwritten()
     }
 
-    /// What the program has set for itself since it began that a process which comes back does not have, in
-    /// words. Takes a while: reads some files of the kernel's for each thread.
+    /// What was set of this process since it began, or has come back, that one which comes back does not
+    /// have, in words. Takes a while: reads some files of the kernel's for each thread.
     pub fn changed_settings(&self) -> Vec<&'static str> {
         settings::changed(self.files.numbers())
     }

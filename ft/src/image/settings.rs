@@ -30,6 +30,7 @@ struct Start {
 
 static AT_START: Mutex<Option<Start>> = Mutex::new(None);
 
+const FILTERS: &str = "filters of system calls (seccomp, no_new_privs)";
 const LOCKS: &str = "locks of files (flock, fcntl)";
 
 fn at_start() -> MutexGuard<'static, Option<Start>> {
@@ -40,15 +41,15 @@ fn at_start() -> MutexGuard<'static, Option<Start>> {
 pub(super) fn note_start(descriptors: &[RawFd]) {
     let locked = descriptors.iter().copied().filter(|number| has_locks(*number)).collect();
     let has_threads = has_lasting_others().unwrap_or(false);
-    let (process, thread) = (of_process(), of_thread(std::process::id()).unwrap_or_default());
+    let (process, thread) = (of_process(true), of_thread(own_number(), true).unwrap_or_default());
     *at_start() = Some(Start { process, thread, has_threads, locked });
 }
 
 /// Notes what the launcher has given to this process, which has come back: the memory tells of another one.
 pub(super) fn note_return() {
     if let Some(start) = &mut *at_start() {
-        start.process = of_process();
-        start.thread = of_thread(std::process::id()).unwrap_or_default();
+        start.process = of_process(true);
+        start.thread = of_thread(own_number(), true).unwrap_or_default();
     }
 }
 
@@ -58,90 +59,101 @@ pub(super) fn has_begun_with_threads() -> bool {
     at_start().as_ref().is_some_and(|start| start.has_threads)
 }
 
-/// In words, what the program has set since that a process which comes back does not have.
+/// In words, what was set since that a process which comes back does not have.
 pub(super) fn changed(descriptors: &[RawFd]) -> Vec<&'static str> {
     let at_start = at_start();
     let Some(start) = &*at_start else { return Vec::new() };
-    let mut threads: Vec<Settings> =
-        [std::process::id(), own_number()].into_iter().filter_map(of_thread).collect();
-    // If they cannot be looked at, these are what there is.
+    // A filter may end this process for a call that it does not know.
+    let own = of_thread(own_number(), false).unwrap_or_default();
+    let may_ask = !changes(&start.thread, &own).any(|what| what == FILTERS);
+    let mut words: Vec<&'static str> = changes(&start.process, &of_process(may_ask)).collect();
+    let mut of_threads = Vec::new();
+    // If they cannot be looked at, the calling one is what there is.
     let _ = each_thread(&mut |number| {
-        if number != own_number() && !is_of_the_runtime(number) {
-            threads.extend(of_thread(number));
+        if number == own_number() || !is_of_the_runtime(number) {
+            let settings = of_thread(number, may_ask).unwrap_or_default();
+            of_threads.extend(changes(&start.thread, &settings));
         }
     });
-    let mut words: Vec<&'static str> = changes(&start.process, &of_process()).collect();
-    for (at, (what, value)) in start.thread.iter().enumerate() {
-        if threads.iter().any(|thread| thread[at].1 != *value) {
-            words.push(what);
-        }
-    }
+    words.extend(start.thread.iter().map(|(what, _)| *what).filter(|what| of_threads.contains(what)));
     if descriptors.iter().any(|number| !start.locked.contains(number) && has_locks(*number)) {
         words.push(LOCKS);
     }
     words
 }
 
-fn changes<'a>(start: &'a Settings, now: &'a Settings) -> impl Iterator<Item = &'static str> + 'a {
+/// Which settings differ. One that could not be read, then or now, may be as it was.
+fn changes(start: &Settings, now: &Settings) -> impl Iterator<Item = &'static str> {
     let both = start.iter().zip(now);
-    both.filter(|(start, now)| start != now).map(|((what, _), _)| *what)
+    both.filter(|((_, start), (_, now))| !start.is_empty() && !now.is_empty() && start != now)
+        .map(|((what, _), _)| *what)
 }
 
-/// Of this process. What cannot be read is nothing, now and later.
-fn of_process() -> Settings {
-    let this = Path::new("/proc/self");
+/// Of this process. What cannot be read is an empty text, and so is, if not `may_ask`, what seldom system
+/// calls tell.
+fn of_process(may_ask: bool) -> Settings {
+    // The first thread may have ended, and tells nothing then.
+    let this = Path::new("/proc/thread-self");
     let read = |name: &str| fs::read_to_string(this.join(name)).unwrap_or_default();
     let link = |name: &str| fs::read_link(this.join(name)).unwrap_or_default().display().to_string();
+    let asked = |ask: fn() -> Option<String>| if may_ask { ask().unwrap_or_default() } else { String::new() };
     let namespaces = ["cgroup", "ipc", "mnt", "net", "pid_for_children", "time_for_children", "user", "uts"];
     let (status, stat) = (read("status"), read("stat"));
-    let locks_memory = lines(&status, &["VmLck:"]).iter().any(|line| !line.ends_with(" 0 kB"));
+    let locks_memory = lines(&status, &["VmLck:"]).first().map(|line| (!line.ends_with(" 0 kB")).to_string());
     vec![
         ("limits (setrlimit)", read("limits")),
         ("the root directory (chroot)", link("root")),
-        ("namespaces (unshare, setns)", namespaces.map(|name| link(&format!("ns/{name}"))).join(" ")),
+        ("namespaces (unshare, setns)", all(&namespaces.map(|name| link(&format!("ns/{name}"))))),
         ("its session or process group (setsid, setpgid)", words(&stat, &[2, 3])),
-        ("memory that is locked (mlock)", locks_memory.to_string()),
-        ("the policy of memory (set_mempolicy)", kernel::memory_policy()),
+        ("memory that is locked (mlock)", locks_memory.unwrap_or_default()),
+        ("the policy of memory (set_mempolicy)", asked(kernel::memory_policy)),
+        ("whether it is killed first when memory is short (oom_score_adj)", read("oom_score_adj")),
         (
-            "what becomes of it when memory is short, or it dumps core (oom_score_adj, coredump_filter)",
-            read("oom_score_adj") + &read("coredump_filter"),
+            "what it dumps when it crashes (coredump_filter)",
+            fs::read_to_string("/proc/self/coredump_filter").unwrap_or_default(),
         ),
-        ("attributes (prctl)", attributes() + &lines(&status, &["Speculation"]).join(" ")),
-        ("leave to use AMX (arch_prctl)", kernel::permitted_states()),
+        ("attributes (prctl)", attributes()),
+        ("leave to use AMX (arch_prctl)", asked(kernel::permitted_states)),
     ]
 }
 
-/// What `prctl` has set of the calling thread and its process.
+/// What `prctl` has set of the process, and of the calling thread if others inherit it.
 fn attributes() -> String {
     let flags = [
         prctl::get_dumpable(),
-        prctl::get_keepcaps(),
         prctl::get_thp_disable(),
         prctl::get_child_subreaper(),
+        prctl::get_keepcaps(),
     ];
-    format!("{flags:?} {:?} {:?}", prctl::get_timerslack(), prctl::get_pdeathsig())
+    format!("{flags:?}")
 }
 
-/// Of a thread of this process; none if it has ended.
-fn of_thread(number: u32) -> Option<Settings> {
+/// Of a thread of this process; none if it has ended. `may_ask`: as for [`of_process`].
+fn of_thread(number: u32, may_ask: bool) -> Option<Settings> {
     let directory = PathBuf::from(format!("/proc/self/task/{number}"));
     let read = |name| fs::read_to_string(directory.join(name)).ok();
     let (status, stat) = (read("status")?, read("stat")?);
     let of_status = |names: &[&str]| lines(&status, names).join(" ");
-    // proc_pid_stat(5): nice, the priority of real time, the policy.
-    let priority = words(&stat, &[16, 37, 38]);
+    let io_priority = if may_ask { kernel::io_priority(number) } else { None };
     Some(vec![
         ("cores (sched_setaffinity)", of_status(&["Cpus_allowed:"])),
+        // proc_pid_stat(5): nice, the priority of real time, the policy.
+        ("priorities (nice, sched_setscheduler)", words(&stat, &[16, 37, 38])),
         (
-            "priorities (nice, sched_setscheduler, ioprio_set)",
-            format!("{priority} {:?}", kernel::io_priority(number)),
+            "priorities of input and output (ioprio_set)",
+            io_priority.map_or(String::new(), |number| number.to_string()),
         ),
         (
             "users, groups or capabilities (setuid, setgid, capset)",
-            of_status(&["Uid:", "Gid:", "Groups:", "CapEff:", "CapBnd:", "CapAmb:"]),
+            of_status(&["Uid:", "Gid:", "Groups:", "Cap"]),
         ),
-        ("filters of system calls (seccomp, no_new_privs)", of_status(&["NoNewPrivs:", "Seccomp"])),
+        (FILTERS, of_status(&["NoNewPrivs:", "Seccomp"])),
     ])
+}
+
+/// All parts; nothing if one is missing.
+fn all(parts: &[String]) -> String {
+    if parts.iter().any(String::is_empty) { String::new() } else { parts.join(" ") }
 }
 
 /// The lines of a text that begin so.
@@ -173,10 +185,21 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_of_each_setting() {
-        let of_this = [of_process(), of_thread(own_number()).unwrap()].concat();
+        let of_this = [of_process(true), of_thread(own_number(), true).unwrap()].concat();
+        // A kernel may have been built without nodes of memory, and processors may have no AMX.
+        let may_lack = ["set_mempolicy", "AMX"];
         for (what, value) in of_this {
-            assert!(!value.trim().is_empty(), "{what}");
+            assert!(!value.trim().is_empty() || may_lack.iter().any(|word| what.contains(word)), "{what}");
         }
+    }
+
+    /// `prctl` told of the calling thread what others do not have: that it dies with the one that started it.
+    #[test]
+    fn threads_inherit_what_is_compared() {
+        note_start(&[]);
+        prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).unwrap();
+        let of_another = std::thread::spawn(|| changed(&[])).join().unwrap();
+        assert_eq!((of_another, changed(&[])), (Vec::new(), Vec::new()));
     }
 
     #[test]
@@ -191,7 +214,7 @@ mod tests {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         setrlimit(Resource::RLIMIT_NOFILE, soft - 1, hard).unwrap();
         assert_eq!(changed(&[]), ["limits (setrlimit)"]);
-        prctl::set_timerslack(123_456).unwrap();
+        prctl::set_thp_disable(true).unwrap();
         assert_eq!(changed(&[]), ["limits (setrlimit)", "attributes (prctl)"]);
         // A process that comes back is given these by the launcher.
         note_return();

@@ -87,6 +87,11 @@ pub const AN_EPOCH: u64 = 1;
 /// What it adds when all ranks go on from an epoch.
 pub const A_RESTART: u64 = 1 << 32;
 
+/// How much memory, or of a disk, the file of a store takes: bytes.
+pub fn bytes_taken(store: BorrowedFd<'_>) -> u64 {
+    fstat(store).map_or(0, |file| file.st_blocks.unsigned_abs()) * 512
+}
+
 /// A store, as whoever keeps it for a rank sees it.
 #[derive(Debug)]
 pub struct Store {

@@ -125,7 +125,7 @@ fn file(what: &str) -> Option<Box<dyn std::any::Any>> {
 fn set_for_good() {
     static PAGE: [u8; 4096] = [1; 4096];
     nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0)).unwrap();
-    prctl::set_timerslack(123_456).unwrap();
+    prctl::set_thp_disable(true).unwrap();
     prctl::set_no_new_privs().unwrap();
     // SAFETY: the page is there until the process ends.
     unsafe { mlock(NonNull::from(&PAGE).cast(), PAGE.len()) }.unwrap();

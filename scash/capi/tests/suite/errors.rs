@@ -111,8 +111,7 @@ fn a_program_that_closes_all_descriptors_keeps_its_files_and_has_right_data_or_i
 #[test]
 fn a_rank_that_has_closed_all_descriptors_is_not_saved_and_comes_back_from_before_or_is_told() {
     let descriptors = Program::compile("descriptors", Link::Shared);
-    // Over tcp a rank without its sockets is missed, and waits for a while to be started again.
-    for job in Job::all().into_iter().filter(|job| job.ranks == 2 && job.provider != "tcp") {
+    for job in Job::all().into_iter().filter(|job| job.ranks == 2) {
         // Of the first ones none is ours.
         for last in if job.shares { &["999", "70000"][..] } else { &["70000"] } {
             let files = tempfile::tempdir().unwrap();

@@ -18,6 +18,9 @@ pub struct CheckpointStats {
     pub copied: u64,
     /// Pages that the newest checkpoint of this rank consists of.
     pub kept: u64,
+    /// Bytes of memory, or of the disk, that this rank's store takes on its host: of the newest checkpoint,
+    /// of what the one before has of its own, and of slots that are free again.
+    pub store: u64,
     /// Looking at what the process has, and stopping its threads.
     pub stop: Duration,
     /// Finding and copying what changed of private memory.
@@ -41,6 +44,7 @@ impl fmt::Display for CheckpointStats {
         write!(
             f,
             "checkpoints: {} ({} left out), incarnation {}, {} pages copied ({:.1} MB), {} kept ({:.1} MB), \
+             the store takes {:.1} MB, \
              stop {:.3?}, image {:.3?} ({:.3?} of it scan), \
              shared {:.3?}, copy {:.3?} of both, fence {:.3?}, meeting {:.3?}",
             self.committed,
@@ -50,6 +54,7 @@ impl fmt::Display for CheckpointStats {
             megabytes(self.copied),
             self.kept,
             megabytes(self.kept),
+            self.store as f64 / 1e6,
             self.stop,
             self.image,
             self.scan,

@@ -43,7 +43,7 @@ use scash_ft::commit::{Commit, Input, Output};
 use scash_ft::image::{self, Own, PreparedImage, Refusal, STORE_AT, Step, Took, Tracking};
 use scash_ft::inject::Point;
 use scash_ft::interval::{DEFAULT_MTBF, Interval, IntervalPolicy, parse_mtbf};
-use scash_ft::store::{AN_EPOCH, RankStore, vars};
+use scash_ft::store::{AN_EPOCH, RankStore, bytes_taken, vars};
 use scash_ft::{Base, Epoch, Incarnation};
 use scash_mp::Paused;
 use std::ffi::OsString;
@@ -205,7 +205,7 @@ impl Checkpoints {
             if !changed.is_empty() {
                 let what = changed.join(", ");
                 say(format!(
-                    "scash: rank {rank}: no checkpoint has what the program has set of its process; if a rank dies, \
+                    "scash: rank {rank}: no checkpoint has what was set of its process since it began; if a rank dies, \
                      this is as at its start: {what}\n"
                 ));
             }
@@ -548,7 +548,8 @@ impl Runtime {
     /// What was counted of checkpoints, if ranks come back.
     pub(super) fn checkpoint_stats(&self) -> Option<CheckpointStats> {
         let checkpoints = lock(self.checkpoints.as_ref()?);
-        Some(CheckpointStats { incarnation: checkpoints.store.incarnation().0, ..checkpoints.counts })
+        let (incarnation, store) = (checkpoints.store.incarnation().0, bytes_taken(checkpoints.store.file()));
+        Some(CheckpointStats { incarnation, store, ..checkpoints.counts })
     }
 
     /// Whether this rank may know that another one is gone. Such a rank is not saved: what it knows may be

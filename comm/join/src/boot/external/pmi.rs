@@ -65,6 +65,11 @@ impl Pmi {
         if rank >= size {
             return Err(Error::Invalid(format!("PMI_RANK={rank} in a job of PMI_SIZE={size} processes")));
         }
+        if SOCKET.get().is_some() {
+            return Err(Error::Invalid(
+                "this process has asked its launcher by PMI before: it joins a job once".into(),
+            ));
+        }
         let socket = take(&fd)?;
         let socket = SOCKET.get_or_init(|| socket).as_fd();
         Pmi::greet(socket, rank, size, deadline).map(Some)

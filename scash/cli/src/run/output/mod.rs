@@ -31,7 +31,7 @@ pub(super) use copy::{Pipe, Sink};
 pub(super) use lines::Lines;
 pub(super) use saved::{Lengths, Saved};
 pub(crate) use screen::say;
-pub(super) use screen::{LOOK_AGAIN, Shared, all_is_said, finish_saying, hurry, lock, open};
+pub(super) use screen::{LOOK_AGAIN, Shared, all_is_said, finish_saying, hurry, is_soon_said, lock, open};
 pub(super) use terminal::Terminals;
 pub(super) use wiring::{RankOutput, Wiring};
 

@@ -21,7 +21,7 @@ static IS_HURRIED: AtomicBool = AtomicBool::new(false);
 
 /// How soon somebody who waits for [`all_is_said`] should look again.
 pub(in crate::run) const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long what was said last may take to be out, if somebody is in a hurry.
+/// How long what was said last may take to be out, if somebody is in a hurry or waits.
 const LAST_MESSAGES: Duration = Duration::from_secs(2);
 
 /// Our stdout or stderr, and the lines of ranks on their way there.
@@ -69,6 +69,11 @@ pub(crate) fn say(lines: &str) {
 /// Whether all that was said is out.
 pub(in crate::run) fn all_is_said() -> bool {
     MESSAGES.get().is_none_or(|messages| messages.wait(Duration::ZERO))
+}
+
+/// Waits a little until all that was said is out, and tells whether it is.
+pub(in crate::run) fn is_soon_said() -> bool {
+    MESSAGES.get().is_none_or(|messages| messages.wait(LAST_MESSAGES))
 }
 
 /// The user wants this process to end.

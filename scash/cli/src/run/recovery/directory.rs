@@ -125,16 +125,17 @@ impl Directory {
     }
 
     /// Says how the job can be gone on with, unless another process has. Returns whether this one did. One
-    /// that is killed meanwhile leaves it to the next; so what is said must be out when `say` returns.
-    pub(super) fn tell_once(&self, say: impl FnOnce()) -> io::Result<bool> {
+    /// that is killed meanwhile leaves it to the next, and so does one whose `say` tells that it is not out.
+    pub(super) fn tell_once(&self, say: impl FnOnce() -> bool) -> io::Result<bool> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file(TOLD))?;
         let told = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
         if told.metadata()?.len() > 0 {
             return Ok(false);
         }
-        say();
-        // Should the disk be full, the next one says it, too.
-        let _ = told.set_len(1);
+        if say() {
+            // Should the disk be full, the next one says it, too.
+            let _ = told.set_len(1);
+        }
         Ok(true)
     }
 

@@ -22,8 +22,7 @@ use super::opened::{fill, open_stores};
 use crate::run::output::{self, Saved};
 use crate::run::{Refusal, status};
 use nix::fcntl::Flock;
-use nix::sys::stat::fstat;
-use scash_ft::store::Store;
+use scash_ft::store::{Store, bytes_taken};
 use scash_ft::{Base, Epoch, Incarnation};
 use scash_join::boot::{Gathering, Keeper};
 use std::fs::File;
@@ -216,8 +215,7 @@ fn decide(directory: &Directory, stores: &[Store], ranks: u32) -> io::Result<Bas
 
 /// How long it may take to read what stores have.
 fn time_to_read(stores: &[Store]) -> Duration {
-    let bytes = |store: &Store| fstat(store.file()).map_or(0, |file| file.st_blocks.unsigned_abs() * 512);
-    Duration::from_secs(stores.iter().map(bytes).sum::<u64>() / SLOW)
+    Duration::from_secs(stores.iter().map(|store| bytes_taken(store.file())).sum::<u64>() / SLOW)
 }
 
 /// What a base is as a word.
@@ -266,7 +264,7 @@ impl KeptRank {
         let before = why.map_or_else(String::new, |why| format!("{why}; "));
         let say = || {
             crate::say(&format!("{before}`{how}` goes on from epoch {epoch}"));
-            output::finish_saying();
+            output::is_soon_said()
         };
         // A disk that fails takes nothing away from what there is to say, but this.
         self.directory.tell_once(say).unwrap_or(false)
@@ -316,9 +314,10 @@ mod tests {
         assert!(!directory.have_all_ended(2));
         directory.note_end(1).unwrap();
         assert!(directory.have_all_ended(2));
-        assert!(directory.tell_once(|| ()).unwrap() && !directory.tell_once(|| ()).unwrap());
+        assert!(directory.tell_once(|| false).unwrap() && directory.tell_once(|| true).unwrap());
+        assert!(!directory.tell_once(|| true).unwrap());
         directory.forget_end(2).unwrap();
-        assert!(!directory.have_all_ended(2) && directory.tell_once(|| ()).unwrap());
+        assert!(!directory.have_all_ended(2) && directory.tell_once(|| true).unwrap());
         directory.remove().unwrap();
         assert_eq!(std::fs::read_dir(path).unwrap().count(), 0);
     }

@@ -13,9 +13,8 @@ use crate::run::output::{Lengths, Saved};
 use crate::run::replicas::{Replicas, StoreLocation};
 use crate::run::{Refusal, status};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::stat::fstat;
 use scash_comm::descriptors::out_of_the_way;
-use scash_ft::store::{A_RESTART, Store, vars};
+use scash_ft::store::{A_RESTART, Store, bytes_taken, vars};
 use scash_ft::{Base, Epoch, Moment};
 use scash_join::boot;
 use std::collections::BTreeMap;
@@ -280,7 +279,8 @@ impl Kept {
     pub(in crate::run) fn forget_former(&mut self) -> io::Result<()> {
         let (here, holdings) = (&self.here, &self.holdings);
         let is_held = |rank| here.contains(&rank) || holdings.iter().any(|held| held.owner == rank);
-        let former = self.stores.iter().filter(|store| !is_held(store.rank()) && bytes_of(store) > A_HEADER);
+        let former =
+            self.stores.iter().filter(|store| !is_held(store.rank()) && bytes_taken(store.file()) > A_HEADER);
         for rank in former.map(Store::rank).collect::<Vec<u32>>() {
             self.empty(rank)?;
         }
@@ -316,7 +316,7 @@ impl Kept {
 
     /// How much memory the stores take.
     pub(in crate::run) fn bytes(&self) -> u64 {
-        self.stores.iter().map(bytes_of).sum()
+        self.stores.iter().map(|store| bytes_taken(store.file())).sum()
     }
 
     /// Takes what a rank has told of since this was called last.
@@ -410,11 +410,6 @@ impl Kept {
     }
 }
 
-/// How much memory a store takes.
-fn bytes_of(store: &Store) -> u64 {
-    fstat(store.file()).map_or(0, |file| file.st_blocks.unsigned_abs()) * 512
-}
-
 fn no_store() -> io::Error {
     io::Error::other("there is no store of such a rank")
 }
@@ -470,7 +465,8 @@ mod tests {
         for rank in 0..3 {
             kept.write(rank, 1 << 24, &vec![1; 1 << 20]).unwrap();
         }
-        let bytes = |kept: &Kept| kept.stores.iter().map(bytes_of).collect::<Vec<_>>();
+        let bytes =
+            |kept: &Kept| kept.stores.iter().map(|store| bytes_taken(store.file())).collect::<Vec<_>>();
         let before = bytes(&kept);
         kept.forget_former().unwrap();
         let after = bytes(&kept);
