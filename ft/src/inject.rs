@@ -32,10 +32,16 @@
 //! In a job on several hosts, hosts fail, too, and the launcher ([`HostInjection`]):
 //!
 //! ```text
-//! injection = action ("at" "checkpoint" NUMBER | "after" TIME)
+//! injection = action ("at" "checkpoint" NUMBER | "at" "recovery" [NUMBER] ["after" moment] | "after" TIME)
+//! moment    = "recalled" | "ended" | "rewound" | "started"
 //! action    = "kill" ("host" NAME | "agent" NAME | "launcher") | "stop" "host" NAME "for" TIME
 //!           | "cut" ("host" NAME | "link" NAME-NAME) | "return" "host" NAME
 //! ```
+//!
+//! At `recovery`, the launcher brings ranks back: those that were left have been killed, none runs any more,
+//! one more store has been told from which epoch ranks go on, or one more rank was started (on several hosts:
+//! one more host was told to write that in its stores, and all to start ranks). Moments are counted from the
+//! beginning of the job.
 //!
 //! An injection with a probability holds in every incarnation. Any other holds in one: in incarnation 0, the
 //! first, or, at `recovery` and after `restored`, which that one does not reach, in incarnation 1. Otherwise
@@ -56,7 +62,7 @@ mod point;
 mod tests;
 
 pub use chaos::chaos;
-pub use hosts::{HostAction, HostInjection, HostTrigger};
+pub use hosts::{HostAction, HostInjection, HostTrigger, RecoveryCounts, RecoveryMoment};
 pub use injector::{InjectedAction, Injector};
 pub use parse::{InvalidInjection, parse, parse_any, parse_list};
 pub use point::Point;

@@ -74,6 +74,42 @@ fn a_launcher_that_is_killed_leaves_the_job_to_the_next_one() {
     ended.said(&["the launcher of job"]);
 }
 
+/// A rank dies; the launcher dies as it brings all back, and has told no host what is next, or some, or all.
+#[test]
+fn a_launcher_that_dies_as_it_brings_ranks_back_leaves_the_job_to_the_next_one() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    for moment in ["after recalled", "after ended", "after rewound", "2 after rewound", "after started"] {
+        let _ = std::fs::remove_file(hosts.file("end"));
+        let dies = format!("kill launcher at recovery {moment}");
+        let job = job(&hosts, &["kill rank 3 at barrier 100", &dies]);
+        let orphan = Orphan::of(&hosts, job.until(until()), |front| {
+            let file = format!("/proc/{front}/stat");
+            wait_until(|| std::fs::read_to_string(&file).unwrap_or_default().contains(") Z"));
+        });
+        let command = orphan.resume(None, &["--host", "10.77.0.1,10.77.0.2"]);
+        let ended = orphan.ends_after(&hosts, command, |front| wait_for_status(front, WHOLE));
+        ended.is_right();
+        ended.went_on();
+    }
+}
+
+/// A rank dies, and in the middle of its recovery a host that it is not on, or is on.
+#[test]
+fn a_host_that_dies_as_ranks_are_brought_back_is_done_without() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    for moment in ["after recalled", "after ended", "after rewound", "2 after rewound", "after started"] {
+        for rank in [1, 3] {
+            let dies = format!("kill host 10.77.0.2 at recovery {moment}");
+            let job = job(&hosts, &[&format!("kill rank {rank} at barrier 100"), &dies]);
+            let ended = hosts.run_through(job.until(until()), |front| {
+                wait_for_status(front, "host 10.77.0.2 is lost\n");
+                wait_for_status(front, "last checkpoint: ");
+            });
+            ended.said(&["host 10.77.0.2: its agent is gone", "rank 2 comes back on host 10.77.0.1"]);
+        }
+    }
+}
+
 #[test]
 fn what_cannot_fail_is_refused_with_the_reason() {
     let Some(hosts) = Hosts::new(2) else { return };
@@ -82,6 +118,10 @@ fn what_cannot_fail_is_refused_with_the_reason() {
         ("stop host 10.77.0.2 at checkpoint 3", "expected 'for', not 'at'"),
         ("kill launcher", "expected 'at' or 'after' at the end"),
         ("cut link 10.77.0.1-elsewhere after 1s", "the hosts of this job are 10.77.0.1, 10.77.0.2"),
+        (
+            "kill host 10.77.0.2 at recovery after joined",
+            "expected 'recalled', 'ended', 'rewound' or 'started'",
+        ),
         ("kill launcher at checkpoint 0", "expected a number from 1 on, not '0'"),
     ] {
         job(&hosts, &[failure]).run(until(), &[]).failed(2, &[why]);

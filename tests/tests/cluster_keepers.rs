@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -384,7 +384,7 @@ fn a_program_that_knows_nothing_of_scash_is_kept_and_its_failure_told() {
 #[test]
 fn a_process_whose_rank_fails_has_its_launchers_socket_until_it_ends() {
     let place = Place::new();
-    let server = PmiServer { values: Mutex::default(), meeting: Barrier::new(2) };
+    let server = PmiServer::default();
     thread::scope(|scope| {
         let (_first, socket) = keeper(&place, 0, "sleep 300");
         scope.spawn(|| server.serve(socket));
@@ -422,12 +422,24 @@ fn keeper(place: &Place, rank: u32, script: &str) -> (Killed, UnixStream) {
 }
 
 /// What MPICH's mpiexec is to two processes.
+#[derive(Default)]
 struct PmiServer {
     values: Mutex<HashMap<String, String>>,
-    meeting: Barrier,
+    /// How often one has come to a barrier.
+    arrivals: Mutex<u32>,
+    arrived: Condvar,
 }
 
 impl PmiServer {
+    /// Waits until both are there, or one has not come for long.
+    fn meet(&self) {
+        let mut arrivals = self.arrivals.lock().unwrap();
+        *arrivals += 1;
+        let all = arrivals.next_multiple_of(2);
+        self.arrived.notify_all();
+        drop(self.arrived.wait_timeout_while(arrivals, LIMIT, |arrivals| *arrivals < all).unwrap());
+    }
+
     /// Answers a process until its socket ends.
     fn serve(&self, mut socket: UnixStream) {
         for line in BufReader::new(socket.try_clone().unwrap()).lines() {
@@ -442,7 +454,7 @@ impl PmiServer {
                     "cmd=put_result rc=0".to_owned()
                 }
                 "barrier_in" => {
-                    self.meeting.wait();
+                    self.meet();
                     "cmd=barrier_out".to_owned()
                 }
                 "get" => {

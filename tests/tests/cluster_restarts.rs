@@ -5,11 +5,10 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
-    Ended, Job, Kind, all_kinds, came_back, kinds, launcher, newest_epoch, processes_of_rank, replicas,
-    run_beside, scash, signal_rank, wait_for, wait_for_status,
+    Job, Kind, all_kinds, came_back, computes, computes_the_same, kinds, newest_epoch, replicas, run_beside,
+    scash, signal_rank, wait_for, wait_for_status,
 };
 use std::path::Path;
-use std::time::Duration;
 
 /// Points at which ranks can be killed, each passed in a run of the programs below.
 const POINTS: [&str; 26] = [
@@ -49,25 +48,6 @@ const POINTS: [&str; 26] = [
 const IN_THE_FIRST_CHECKPOINT: [&str; 2] =
     ["kill rank 1 at checkpoint 1 after copy", "kill rank 1 at image 100 after page"];
 
-/// Runs an application, and checks that its result is bitwise that of the sequential program. Returns how
-/// often ranks came back, each time from a checkpoint.
-fn computes_the_same(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -> usize {
-    let ended = computes(job, ranks, program, arguments);
-    assert!(!ended.err.contains("from the beginning"), "{ended}");
-    came_back(&ended)
-}
-
-/// The same, wherever ranks go on.
-fn computes(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -> Ended {
-    let arguments = [arguments, &["--check", "--json"]].concat();
-    let ended = job.run(&built(program), &arguments);
-    assert_eq!(ended.status, 0, "{ended}");
-    let report: serde_json::Value =
-        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
-    assert_eq!((&report["check"], &report["ranks"]), (&"equal".into(), &ranks.into()), "{ended}");
-    ended
-}
-
 /// There can be more than 512 runs of written pages in it. An image once had the last page of such a mapping
 /// as it was a checkpoint before (`ft/src/pagemap.rs`).
 #[test]
@@ -100,16 +80,55 @@ fn memory_that_is_newer_than_the_checkpoint_is_zeros_again() {
     }
 }
 
+/// Whether only ranks that have come back pass the point.
+fn comes_back(point: &str) -> bool {
+    ["restored", "recovery", "incarnation 1"].iter().any(|words| point.contains(words))
+}
+
+/// Rank 0 and rank 1 die at each point.
 fn dies_at_each_point(program: &str, arguments: &[&str], kind: Kind) {
     for (number, point) in POINTS.into_iter().enumerate() {
+        let other = if point.contains("rank 0") {
+            point.replace("rank 0", "rank 1")
+        } else {
+            point.replace("rank 1", "rank 0")
+        };
         let ranks = if number % 4 == 3 { 4 } else { 2 };
-        let comes_back = ["restored", "recovery", "incarnation 1"].iter().any(|words| point.contains(words));
-        let deaths = if comes_back { vec!["kill rank 1 at barrier 7", point] } else { vec![point] };
-        let ended = computes(&replicas(kind.job(ranks), 3, &deaths), ranks, program, arguments);
-        let expected = if point.starts_with("stop") { 0 } else { deaths.len() };
-        assert_eq!(came_back(&ended), expected, "{program} {kind:?} {ended}");
         let begins_anew = IN_THE_FIRST_CHECKPOINT.contains(&point);
-        assert_eq!(ended.err.contains("from the beginning"), begins_anew, "{program} {kind:?} {ended}");
+        for point in std::iter::once(point).chain(Some(other.as_str()).filter(|other| *other != point)) {
+            let deaths =
+                if comes_back(point) { vec!["kill rank 1 at barrier 7", point] } else { vec![point] };
+            let ended = computes(&replicas(kind.job(ranks), 3, &deaths), ranks, program, arguments);
+            let expected = if point.starts_with("stop") { 0 } else { deaths.len() };
+            assert_eq!(came_back(&ended), expected, "{program} {kind:?} {ended}");
+            assert_eq!(ended.err.contains("from the beginning"), begins_anew, "{program} {kind:?} {ended}");
+        }
+    }
+}
+
+/// After a death at any point, the same or another rank dies in any step of the recovery. Each kind of job
+/// has its share of these pairs.
+#[test]
+fn ranks_survive_a_death_at_each_point_and_one_in_each_step_of_the_recovery_from_it() {
+    let is_first = |point: &&str| {
+        !comes_back(point) && !IN_THE_FIRST_CHECKPOINT.contains(point) && point.starts_with("kill")
+    };
+    let steps = ["image after restored", "recovery after joined", "recovery after filled"];
+    let steps = steps.iter().chain(&["recovery after copied", "recovery after resumed"]);
+    let seconds: Vec<String> =
+        steps.flat_map(|step| [0, 1].map(|rank| format!("kill rank {rank} at {step}"))).collect();
+    let firsts: Vec<&str> = POINTS.into_iter().filter(is_first).collect();
+    let pairs: Vec<[&str; 2]> =
+        firsts.iter().flat_map(|first| seconds.iter().map(|second| [*first, second.as_str()])).collect();
+    let kinds = all_kinds();
+    for (number, deaths) in pairs.iter().enumerate() {
+        let kind = kinds[(number + number / kinds.len()) % kinds.len()];
+        let (program, arguments) =
+            if number / 2 % 2 == 0 { ("laplace", &LAPLACE[..]) } else { ("lu", &LU[..]) };
+        let times = computes_the_same(&replicas(kind.job(2), 3, deaths), 2, program, arguments);
+        // At the first checkpoint a rank may have no pages that come back.
+        let may_have_none = deaths[1].contains("filled");
+        assert!(times == 2 || times == 1 && may_have_none, "{program} {kind:?} {deaths:?}");
     }
 }
 
@@ -156,72 +175,6 @@ fn a_rank_that_waits_in_the_second_meeting_dies() {
             assert_eq!(came_back(&ended), 1, "{program} {kind:?} {ended}");
         }
     }
-}
-
-/// Rank 0 is in the next epoch when it dies. Rank 1 is not: it has met all others and knows nothing of it
-/// yet, or hears nothing of them.
-#[test]
-fn ranks_go_on_from_an_epoch_that_one_has_run_on_in_and_another_has_not_left() {
-    let late = [
-        "delay rank 1 by 300ms at checkpoint 1 after meet",
-        "delay rank 0 by 100ms at checkpoint 1 after mark; stop rank 1 for 300ms at barrier 1 after meet",
-    ];
-    for late in late {
-        for next in ["checkpoint 1 after done", "barrier 4 after enter", "barrier 4 after flush"] {
-            let death = format!("kill rank 0 at {next}");
-            let injections: Vec<&str> = late.split("; ").chain([death.as_str()]).collect();
-            for kind in all_kinds() {
-                for (program, arguments) in [("laplace", &LAPLACE[..]), ("lu", &LU[..])] {
-                    let ended = computes(&replicas(kind.job(2), 3, &injections), 2, program, arguments);
-                    ended.said(&["all 2 ranks go on from barrier 3 (epoch 1, incarnation 1)"]);
-                    assert_eq!(came_back(&ended), 1, "{program} {kind:?} {ended}");
-                }
-            }
-        }
-    }
-}
-
-/// The launcher is stopped meanwhile. Rank 0 dies, rank 1 is killed as the launcher kills all that are left,
-/// and rank 2 runs until it needs one of them.
-#[test]
-fn a_rank_that_outlives_the_others_for_a_while_leaves_nothing_that_they_would_go_on_from() {
-    for point in ["barrier 7 after enter", "checkpoint 2 after copy", "checkpoint 2 after mark"] {
-        let death = format!("kill rank 0 at {point}");
-        let injections = ["delay all ranks by 500ms at barrier 5", &death];
-        for kind in all_kinds() {
-            for (program, arguments) in [("laplace", &LAPLACE[..]), ("lu", &LU[..])] {
-                let arguments = [arguments, &["--check", "--json"]].concat();
-                // On a busy machine, rank 0 may die before the launcher is stopped.
-                let is_in_time = (0..100).any(|_| {
-                    let command = replicas(kind.job(3), 3, &injections).command(&built(program), &arguments);
-                    let mut is_in_time = false;
-                    let ended = run_beside(command, |front| is_in_time = lose_two(front));
-                    ended.is_right();
-                    assert_eq!(came_back(&ended), 1, "{program} {point} {kind:?} {ended}");
-                    is_in_time
-                });
-                assert!(is_in_time, "{program} {point} {kind:?}");
-            }
-        }
-    }
-}
-
-/// Stops the launcher before rank 0 dies, and kills rank 1 when it has. Returns whether it was in time.
-fn lose_two(front: i32) -> bool {
-    let first = wait_for("rank 0", || processes_of_rank(front, 0).first().copied());
-    for rank in 0..3 {
-        wait_for("checkpoint", || (newest_epoch(front, rank) >= 1).then_some(()));
-    }
-    let launcher = launcher(front).unwrap();
-    signal(launcher, libc::SIGSTOP);
-    let is_in_time = processes_of_rank(front, 0) == [first];
-    if is_in_time {
-        wait_for("death", || processes_of_rank(front, 0).is_empty().then_some(()));
-        signal_rank(front, 1, libc::SIGKILL);
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    signal(launcher, libc::SIGCONT);
-    is_in_time
 }
 
 /// One rank sees the clock first. Others learn of the checkpoint in the barrier.
@@ -382,33 +335,6 @@ fn what_a_rust_program_has_comes_back() {
             assert_eq!(came_back(&ended), 3, "{ended}");
         }
     }
-}
-
-/// The launcher is stopped when a rank dies: the other one saves itself, goes on, misses it, and waits.
-#[test]
-fn a_rank_that_misses_another_waits_for_a_launcher_that_takes_its_time() {
-    let deaths = [
-        "delay rank 0 by 2s at barrier 2",
-        "delay rank 1 by 500ms at barrier 6 after meet",
-        "kill rank 0 at checkpoint 6 after mark",
-    ];
-    let kind = Kind { engine: "mprotect", provider: "tcp", shares: false };
-    let command = replicas(kind.job(2), 1, &deaths).command(&built("lu"), &[&LU[..], &["--check"]].concat());
-    let stops = |front: i32| {
-        std::thread::sleep(Duration::from_secs(1));
-        let launcher = launcher(front).unwrap();
-        signal(launcher, libc::SIGSTOP);
-        std::thread::sleep(Duration::from_secs(5));
-        signal(launcher, libc::SIGCONT);
-    };
-    let ended = run_beside(command, stops);
-    assert_eq!((ended.status, came_back(&ended)), (0, 1), "{ended}");
-}
-
-/// Sends a signal to a process of a job, which was not waited for yet.
-fn signal(pid: i32, signal: i32) {
-    // SAFETY: the call takes numbers.
-    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 /// Pages that the newest checkpoints of the ranks consist of, after rank 1 has died so often.

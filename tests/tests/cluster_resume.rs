@@ -151,6 +151,24 @@ fn a_launcher_that_is_to_die_at_a_checkpoint_does_and_others_go_on_without_it() 
     without.run(&built("lu"), &LU).refused(&["--checkpoint-dir"]);
 }
 
+/// Stores may have been told from which epoch ranks go on, or one of them, or ranks were started, or one.
+#[test]
+fn a_launcher_that_dies_as_it_brings_ranks_back_leaves_files_that_the_job_goes_on_from() {
+    for kind in all_kinds() {
+        for moment in ["after recalled", "after ended", "after rewound", "2 after rewound", "after started"] {
+            for (program, arguments) in [("lu", LU), ("laplace", LAPLACE)] {
+                let place = Place::new();
+                let job = place.job(kind.job(2), 2).option("--inject", "kill rank 1 at barrier 7");
+                let job = job.option("--inject", &format!("kill launcher at recovery {moment}"));
+                let ended = job.run(&built(program), &arguments);
+                assert_eq!(ended.status, 128 + 9, "{moment} {ended}");
+                is_right(&place.resume(), &["the job goes on from epoch 3 "]);
+                assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "files are left");
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_that_was_printed_is_lost_or_said_twice() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));

@@ -11,6 +11,7 @@ use super::threads::has_lasting_others;
 use nix::sys::prctl;
 use std::fs;
 use std::os::fd::RawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +31,8 @@ struct Start {
 
 static AT_START: Mutex<Option<Start>> = Mutex::new(None);
 
-const FILTERS: &str = "filters of system calls (seccomp, no_new_privs)";
+const FILTERS: &str = "filters of system calls (seccomp)";
+const NAMESPACES: &str = "namespaces (unshare, setns)";
 const LOCKS: &str = "locks of files (flock, fcntl)";
 
 fn at_start() -> MutexGuard<'static, Option<Start>> {
@@ -67,6 +69,7 @@ pub(super) fn changed(descriptors: &[RawFd]) -> Vec<&'static str> {
     let own = of_thread(own_number(), false).unwrap_or_default();
     let may_ask = !changes(&start.thread, &own).any(|what| what == FILTERS);
     let mut words: Vec<&'static str> = changes(&start.process, &of_process(may_ask)).collect();
+    words.dedup();
     let mut of_threads = Vec::new();
     // If they cannot be looked at, the calling one is what there is.
     let _ = each_thread(&mut |number| {
@@ -95,37 +98,44 @@ fn of_process(may_ask: bool) -> Settings {
     // The first thread may have ended, and tells nothing then.
     let this = Path::new("/proc/thread-self");
     let read = |name: &str| fs::read_to_string(this.join(name)).unwrap_or_default();
-    let link = |name: &str| fs::read_link(this.join(name)).unwrap_or_default().display().to_string();
     let asked = |ask: fn() -> Option<String>| if may_ask { ask().unwrap_or_default() } else { String::new() };
-    let namespaces = ["cgroup", "ipc", "mnt", "net", "pid_for_children", "time_for_children", "user", "uts"];
     let (status, stat) = (read("status"), read("stat"));
     let locks_memory = lines(&status, &["VmLck:"]).first().map(|line| (!line.ends_with(" 0 kB")).to_string());
-    vec![
+    let dumps = fs::read_to_string("/proc/self/coredump_filter").unwrap_or_default();
+    let mut settings = vec![
         ("limits (setrlimit)", read("limits")),
-        ("the root directory (chroot)", link("root")),
-        ("namespaces (unshare, setns)", all(&namespaces.map(|name| link(&format!("ns/{name}"))))),
+        ("the root directory (chroot)", root()),
         ("its session or process group (setsid, setpgid)", words(&stat, &[2, 3])),
         ("memory that is locked (mlock)", locks_memory.unwrap_or_default()),
         ("the policy of memory (set_mempolicy)", asked(kernel::memory_policy)),
         ("whether it is killed first when memory is short (oom_score_adj)", read("oom_score_adj")),
-        (
-            "what it dumps when it crashes (coredump_filter)",
-            fs::read_to_string("/proc/self/coredump_filter").unwrap_or_default(),
-        ),
-        ("attributes (prctl)", attributes()),
+        ("what it dumps when it crashes (coredump_filter)", dumps),
+        ("attributes (prctl)", asked(attributes)),
         ("leave to use AMX (arch_prctl)", asked(kernel::permitted_states)),
-    ]
+    ];
+    let link = |name: &str| fs::read_link(this.join("ns").join(name)).ok();
+    for name in ["cgroup", "ipc", "mnt", "net", "time_for_children", "user", "uts"] {
+        settings.push((NAMESPACES, link(name).unwrap_or_default().display().to_string()));
+    }
+    // There is none yet for children that will be the first in theirs.
+    settings.push((NAMESPACES, format!("{:?}", link("pid_for_children"))));
+    settings
+}
+
+/// The root directory of the calling thread. (The link in /proc tells `/` of whoever reads it.)
+fn root() -> String {
+    fs::metadata("/").map_or(String::new(), |root| format!("{} {}", root.dev(), root.ino()))
 }
 
 /// What `prctl` has set of the process, and of the calling thread if others inherit it.
-fn attributes() -> String {
+fn attributes() -> Option<String> {
     let flags = [
-        prctl::get_dumpable(),
-        prctl::get_thp_disable(),
-        prctl::get_child_subreaper(),
-        prctl::get_keepcaps(),
+        prctl::get_dumpable().ok()?,
+        prctl::get_thp_disable().ok()?,
+        prctl::get_child_subreaper().ok()?,
+        prctl::get_keepcaps().ok()?,
     ];
-    format!("{flags:?}")
+    Some(format!("{flags:?}"))
 }
 
 /// Of a thread of this process; none if it has ended. `may_ask`: as for [`of_process`].
@@ -147,13 +157,9 @@ fn of_thread(number: u32, may_ask: bool) -> Option<Settings> {
             "users, groups or capabilities (setuid, setgid, capset)",
             of_status(&["Uid:", "Gid:", "Groups:", "Cap"]),
         ),
-        (FILTERS, of_status(&["NoNewPrivs:", "Seccomp"])),
+        ("no new privileges (prctl)", of_status(&["NoNewPrivs:"])),
+        (FILTERS, of_status(&["Seccomp"])),
     ])
-}
-
-/// All parts; nothing if one is missing.
-fn all(parts: &[String]) -> String {
-    if parts.iter().any(String::is_empty) { String::new() } else { parts.join(" ") }
 }
 
 /// The lines of a text that begin so.
@@ -179,32 +185,45 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use super::*;
+    use nix::errno::Errno;
     use nix::fcntl::{Flock, FlockArg};
+    use nix::sched::{CloneFlags, unshare};
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use nix::sys::signal::Signal;
+    use nix::unistd::chroot;
     use std::os::fd::AsRawFd;
 
     #[test]
     fn the_kernel_tells_of_each_setting() {
         let of_this = [of_process(true), of_thread(own_number(), true).unwrap()].concat();
-        // A kernel may have been built without nodes of memory, and processors may have no AMX.
-        let may_lack = ["set_mempolicy", "AMX"];
+        // A kernel may have been built without nodes of memory, or namespaces; processors may have no AMX.
+        let may_lack = ["set_mempolicy", "AMX", NAMESPACES];
         for (what, value) in of_this {
             assert!(!value.trim().is_empty() || may_lack.iter().any(|word| what.contains(word)), "{what}");
         }
     }
 
-    /// `prctl` told of the calling thread what others do not have: that it dies with the one that started it.
     #[test]
-    fn threads_inherit_what_is_compared() {
-        note_start(&[]);
-        prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).unwrap();
-        let of_another = std::thread::spawn(|| changed(&[])).join().unwrap();
-        assert_eq!((of_another, changed(&[])), (Vec::new(), Vec::new()));
+    fn another_root_is_told_of() {
+        let change = || {
+            let before = root();
+            unshare(CloneFlags::CLONE_FS).unwrap();
+            chroot("/usr").map(|()| (before, root()))
+        };
+        // The other threads have theirs.
+        match std::thread::spawn(change).join().unwrap() {
+            Ok((before, after)) => assert_ne!(before, after),
+            Err(errno) => assert_eq!(errno, Errno::EPERM, "skipped: only root may chroot"),
+        }
     }
 
     #[test]
     fn what_a_program_sets_for_itself_is_told_and_nothing_else() {
         note_start(&[]);
+        // A thread dies with the one that started it, and this is not inherited.
+        prctl::set_pdeathsig(Signal::SIGURG).unwrap();
+        assert_eq!(std::thread::spawn(|| changed(&[])).join().unwrap(), [""; 0]);
+        prctl::set_pdeathsig(None).unwrap();
         let file = tempfile::tempfile().unwrap();
         let number = file.as_raw_fd();
         assert_eq!(changed(&[number]), [""; 0]);

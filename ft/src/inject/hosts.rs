@@ -39,6 +39,46 @@ pub enum HostTrigger {
     Checkpoint(u64),
     /// So long after all ranks have begun to run.
     After(Duration),
+    /// When the launcher brings ranks back, and has come so far this time, counted from 1.
+    Recovery(u64, RecoveryMoment),
+}
+
+/// How far a launcher has come that brings ranks back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryMoment {
+    /// It has killed the ranks that were left, or told their hosts to. They may still run.
+    Recalled,
+    /// None runs, and all is as they have left it.
+    Ended,
+    /// It is written in one more store, or a host was told to write in those that it has, from which epoch
+    /// ranks go on.
+    Rewound,
+    /// All hosts were told to start their ranks; on one host, one more rank was started.
+    Started,
+}
+
+/// All moments, and their names. The first one is meant where none is named.
+pub(super) const MOMENTS: [(RecoveryMoment, &str); 4] = [
+    (RecoveryMoment::Recalled, "recalled"),
+    (RecoveryMoment::Ended, "ended"),
+    (RecoveryMoment::Rewound, "rewound"),
+    (RecoveryMoment::Started, "started"),
+];
+
+/// How often a launcher has come to each moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryCounts([u64; MOMENTS.len()]);
+
+impl RecoveryCounts {
+    /// The launcher is there once more.
+    pub fn pass(&mut self, moment: RecoveryMoment) {
+        self.0[moment as usize] += 1;
+    }
+
+    /// Whether it has come so far so often.
+    pub fn has_passed(&self, moment: RecoveryMoment, times: u64) -> bool {
+        self.0[moment as usize] >= times
+    }
 }
 
 impl HostInjection {
@@ -72,6 +112,14 @@ impl fmt::Display for HostInjection {
         }
         match self.when {
             HostTrigger::Checkpoint(number) => write!(f, " at checkpoint {number}"),
+            HostTrigger::Recovery(number, moment) => {
+                f.write_str(" at recovery")?;
+                if number > 1 {
+                    write!(f, " {number}")?;
+                }
+                let name = MOMENTS.iter().skip(1).find(|(one, _)| *one == moment);
+                name.map_or(Ok(()), |(_, name)| write!(f, " after {name}"))
+            }
             HostTrigger::After(time) => {
                 f.write_str(" after ")?;
                 time::write(f, time)

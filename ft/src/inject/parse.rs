@@ -1,5 +1,6 @@
 //! Reads injections.
 
+use super::hosts::MOMENTS;
 use super::point::POINTS;
 use super::{AnyInjection, HostAction, HostInjection, HostTrigger, InjectedAction, Injection, Point, When};
 use crate::{Incarnation, time};
@@ -107,10 +108,34 @@ impl<'a> Reader<'a> {
             HostTrigger::After(self.time("after")?)
         } else {
             self.one_of(&["at"]).map_err(|_| "'at' or 'after'".to_owned())?;
-            self.one_of(&["checkpoint"])?;
-            HostTrigger::Checkpoint(self.number::<NonZeroU64>("a number from 1 on")?.get())
+            match self.one_of(&["checkpoint", "recovery"])? {
+                "checkpoint" => HostTrigger::Checkpoint(self.positive()?.get()),
+                _ => self.recovery()?,
+            }
         };
         Ok(HostInjection { act, when })
+    }
+
+    /// A moment of a recovery, and which time it is meant.
+    fn recovery(&mut self) -> Read<HostTrigger> {
+        let number = if self.has_number() { self.positive()?.get() } else { 1 };
+        let moment = match self.words.first() {
+            Some(&"after") => {
+                self.words = &self.words[1..];
+                self.one_of(&MOMENTS.map(|(_, name)| name))?
+            }
+            _ => MOMENTS[0].1,
+        };
+        let moment = MOMENTS.iter().find(|(_, name)| *name == moment);
+        moment.map(|(moment, _)| HostTrigger::Recovery(number, *moment)).ok_or_else(|| "a moment".to_owned())
+    }
+
+    fn has_number(&self) -> bool {
+        self.words.first().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    fn positive(&mut self) -> Read<NonZeroU64> {
+        self.number("a number from 1 on")
     }
 
     /// The name of a host, whatever it is, or two with a hyphen between them.
@@ -140,12 +165,7 @@ impl<'a> Reader<'a> {
         let mut whats: Vec<&str> = POINTS.iter().map(|(_, what, _)| *what).collect();
         whats.dedup();
         let named = self.one_of(&whats)?;
-        let number = match self.words.first() {
-            Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
-                Some(self.number("a number from 1 on")?)
-            }
-            _ => None,
-        };
+        let number = if self.has_number() { Some(self.positive()?) } else { None };
         let moments: Vec<&str> =
             POINTS.iter().filter(|(_, what, _)| *what == named).map(|(.., moment)| *moment).collect();
         let moment = match self.words.first() {

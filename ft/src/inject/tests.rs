@@ -36,6 +36,10 @@ fn injections_of_hosts_are_read_and_written_back() {
         "cut link node-1-node-2 after 5s",
         "return host b after 1s",
         "kill launcher at checkpoint 1",
+        "kill launcher at recovery",
+        "kill launcher at recovery after ended",
+        "kill host b at recovery 2 after rewound",
+        "cut link a-b at recovery 3",
     ] {
         let Ok(AnyInjection::Host(read)) = parse_any(text) else { panic!("{text}") };
         assert_eq!(read.to_string(), text);
@@ -49,7 +53,19 @@ fn injections_of_hosts_are_read_and_written_back() {
             "'delay host b by 2s': expected 'kill', 'stop', 'cut' or 'return', not 'delay'",
         ),
         ("return rank 1", "'return rank 1': expected 'host', not 'rank'"),
-        ("kill launcher at barrier 3", "'kill launcher at barrier 3': expected 'checkpoint', not 'barrier'"),
+        (
+            "kill launcher at barrier 3",
+            "'kill launcher at barrier 3': expected 'checkpoint' or 'recovery', not 'barrier'",
+        ),
+        (
+            "kill launcher at recovery 2 after joined",
+            "'kill launcher at recovery 2 after joined': expected 'recalled', 'ended', 'rewound' or 'started', not \
+             'joined'",
+        ),
+        (
+            "kill launcher at recovery 0",
+            "'kill launcher at recovery 0': expected a number from 1 on, not '0'",
+        ),
         ("kill launcher after 1s 2", "'kill launcher after 1s 2': expected the end, not '2'"),
     ] {
         assert_eq!(parse_any(text).unwrap_err().to_string(), said);

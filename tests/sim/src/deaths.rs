@@ -36,6 +36,8 @@ pub struct Deaths {
     pub first_at: Option<u64>,
     /// The second death comes so many steps after the first.
     pub second_after: Option<u64>,
+    /// The second death comes so many steps after the coordinator has begun to bring ranks back.
+    pub in_restart_after: Option<u64>,
     /// What is done wrongly.
     pub mistake: Option<Mistake>,
 }
@@ -131,6 +133,7 @@ impl Deaths {
             at_point: None,
             first_at: None,
             second_after: None,
+            in_restart_after: None,
             mistake: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Looking into a job on one host that runs: its processes, and the stores that its launcher keeps.
 
 use super::Ended;
+use super::built::built;
 use super::job::{Job, LIMIT, children};
 use scash_ft::store::Store;
 use std::fs::{self, File, OpenOptions};
@@ -25,6 +26,26 @@ pub fn came_back(ended: &Ended) -> usize {
         several.map_or(1, |times| times.parse().unwrap())
     };
     ended.err.lines().filter(|line| !hung_up(line)).map(times).sum()
+}
+
+/// Runs an application, wherever its ranks go on if they die.
+///
+/// # Panics
+/// If its result is not bitwise that of the sequential program.
+pub fn computes(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -> Ended {
+    let ended = job.run(&built(program), &[arguments, &["--check", "--json"]].concat());
+    assert_eq!(ended.is_right()["ranks"], ranks, "{ended}");
+    ended
+}
+
+/// The same. Returns how often ranks came back.
+///
+/// # Panics
+/// Also if they have gone on from the beginning.
+pub fn computes_the_same(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -> usize {
+    let ended = computes(job, ranks, program, arguments);
+    assert!(!ended.err.contains("from the beginning"), "{ended}");
+    came_back(&ended)
 }
 
 /// The process that a command has started to launch ranks.

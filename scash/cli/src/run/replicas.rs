@@ -241,9 +241,10 @@ impl Raw {
     }
 }
 
-/// Whether this is what can fail on one host besides ranks: the launcher, when files have a checkpoint.
+/// Whether this is what can fail on one host besides ranks: the launcher, when files have a checkpoint or it
+/// brings ranks back.
 fn is_of_launcher(injection: &HostInjection) -> bool {
-    matches!(injection, HostInjection { act: HostAction::KillLauncher, when: HostTrigger::Checkpoint(_) })
+    injection.act == HostAction::KillLauncher && !matches!(injection.when, HostTrigger::After(_))
 }
 
 impl Schedule {

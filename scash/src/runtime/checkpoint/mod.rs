@@ -49,7 +49,7 @@ use scash_mp::Paused;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -548,7 +548,9 @@ impl Runtime {
     /// What was counted of checkpoints, if ranks come back.
     pub(super) fn checkpoint_stats(&self) -> Option<CheckpointStats> {
         let checkpoints = lock(self.checkpoints.as_ref()?);
-        let (incarnation, store) = (checkpoints.store.incarnation().0, bytes_taken(checkpoints.store.file()));
+        let (incarnation, store) = (checkpoints.store.incarnation().0, checkpoints.store.file());
+        // Not if the program has closed it, and has a file of its own there.
+        let store = if is_out_of_the_way(store.as_raw_fd()) { bytes_taken(store) } else { 0 };
         Some(CheckpointStats { incarnation, store, ..checkpoints.counts })
     }
 

@@ -4,12 +4,15 @@ use crate::run::plan::Plan;
 use crate::run::recovery::{self, Kept, Recovery};
 use crate::run::{Refusal, output};
 use scash_ft::Epoch;
+use scash_ft::inject::RecoveryCounts;
 
 /// What a job has in which ranks may die.
 #[derive(Debug)]
 pub(super) struct Survival {
     pub(super) recovery: Recovery,
     pub(super) kept: Kept,
+    /// How far it has come, and how often, in bringing ranks back.
+    pub(super) moments: RecoveryCounts,
 }
 
 impl Survival {
@@ -18,7 +21,8 @@ impl Survival {
         let Some(replicas) = &plan.replicas else { return Ok(None) };
         recovery::fix_addresses()?;
         let (kept, base) = Kept::new(plan.ranks, replicas, output::is_one_file())?;
-        Ok(Some(Survival { recovery: Recovery::new(plan.ranks, replicas.restarts, base), kept }))
+        let recovery = Recovery::new(plan.ranks, replicas.restarts, base);
+        Ok(Some(Survival { recovery, kept, moments: RecoveryCounts::default() }))
     }
 
     /// How far checkpoints are, for people.

@@ -6,13 +6,14 @@ use super::{HOST, Job, LAST_LINES, failed, host, no_printing};
 use crate::run::front::{SignalOrder, die};
 use crate::run::oom::{self, OomKills};
 use crate::run::output::{self, Printing};
+use crate::run::plan::Plan;
 use crate::run::processes::Processes;
 use crate::run::recovery::{self, LauncherAction, Loss};
 use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use scash_ft::Epoch;
-use scash_ft::inject::HostTrigger;
+use scash_ft::inject::{HostInjection, HostTrigger, RecoveryCounts, RecoveryMoment};
 use scash_join::boot::{Exit, JobFailure};
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -45,7 +46,13 @@ impl Job<'_> {
     pub(super) fn start_survivors(&mut self) -> Result<(), Refusal> {
         let Some(mut survival) = self.survival.take() else { return Ok(()) };
         let (base, lost) = (survival.recovery.base(), survival.recovery.starting());
-        let started = self.start_ranks(|rank| survival.kept.setup(rank, base, lost));
+        let plan = self.plan;
+        let started = self.start_ranks(|rank| {
+            if lost.is_some() && rank > 0 {
+                dies_at(plan, &mut survival.moments, RecoveryMoment::Started);
+            }
+            survival.kept.setup(rank, base, lost)
+        });
         self.survival = Some(survival);
         started
     }
@@ -53,19 +60,17 @@ impl Job<'_> {
     /// Rank 0 has told of something: that all ranks go on again, or that they have an epoch. What they had
     /// printed then will not be taken back.
     pub(super) fn take_news(&mut self) {
-        let Some(Survival { recovery, kept }) = &mut self.survival else { return };
+        let Some(Survival { recovery, kept, .. }) = &mut self.survival else { return };
         if kept.told().resumed
             && let Some(news) = recovery.resumed(Instant::now())
         {
             crate::say(&news);
         }
-        let failures = self.plan.replicas.iter().flat_map(|replicas| &replicas.host_failures);
-        for failure in failures {
-            // Nothing else fails on one host besides ranks.
-            if matches!(failure.when, HostTrigger::Checkpoint(number) if kept.epoch(recovery.base()).0 >= number)
-            {
-                die();
-            }
+        // Nothing else fails on one host besides ranks.
+        let mut failures = self.plan.replicas.iter().flat_map(|replicas| &replicas.host_failures);
+        let is_due = |failure: &HostInjection| matches!(failure.when, HostTrigger::Checkpoint(number) if kept.epoch(recovery.base()).0 >= number);
+        if failures.any(is_due) {
+            die();
         }
         let lengths = kept.committed(recovery.base());
         if let (Some(lengths), Some(printing)) = (lengths, &self.printing) {
@@ -134,6 +139,7 @@ impl Job<'_> {
             Some(LauncherAction::Kill) => {
                 self.supervisor.recovering(self.plan.ranks);
                 self.processes.signal(Signal::SIGKILL);
+                self.passes(RecoveryMoment::Recalled);
             }
             Some(LauncherAction::ReportExits(exits)) => {
                 for (rank, exit) in exits {
@@ -157,11 +163,14 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return Ok(()); // which is another step, now or when the user continues the job
         }
-        let Some(Survival { recovery, kept }) = &mut self.survival else { return Ok(()) };
+        self.passes(RecoveryMoment::Ended);
+        let Some(Survival { recovery, kept, moments }) = &mut self.survival else { return Ok(()) };
         let before = recovery.base();
         let epoch = kept.epoch(before);
         let found = recovery.found(epoch, recovery::barrier(&kept.states(), epoch), Instant::now());
-        let lengths = found.and_then(|_| kept.go_back(before).map_err(|why| recovery.nothing_found(&why)));
+        let mut rewound = || dies_at(self.plan, moments, RecoveryMoment::Rewound);
+        let lengths = found
+            .and_then(|_| kept.go_back(before, &mut rewound).map_err(|why| recovery.nothing_found(&why)));
         match lengths {
             Err(failure) => {
                 self.give_up(&failure);
@@ -179,6 +188,13 @@ impl Job<'_> {
                 self.start_survivors()?;
                 Ok(())
             }
+        }
+    }
+
+    /// The launcher has come so far in bringing ranks back.
+    fn passes(&mut self, moment: RecoveryMoment) {
+        if let Some(Survival { moments, .. }) = &mut self.survival {
+            dies_at(self.plan, moments, moment);
         }
     }
 
@@ -219,5 +235,15 @@ impl Job<'_> {
         let timeout = PollTimeout::try_from(LAST_LINES).unwrap_or(PollTimeout::ZERO);
         // It is readable when all is out, or something could not be written, which nobody could be told now.
         let _ = poll(&mut [PollFd::new(printing.as_fd(), PollFlags::POLLIN)], timeout);
+    }
+}
+
+/// Dies if the user wants that of a launcher that has come so far.
+fn dies_at(plan: &Plan, moments: &mut RecoveryCounts, moment: RecoveryMoment) {
+    moments.pass(moment);
+    let mut failures = plan.replicas.iter().flat_map(|replicas| &replicas.host_failures);
+    let is_due = |failure: &HostInjection| matches!(failure.when, HostTrigger::Recovery(times, moment) if moments.has_passed(moment, times));
+    if failures.any(is_due) {
+        die();
     }
 }

@@ -351,7 +351,11 @@ impl Kept {
     /// # Errors
     /// A disk has other bytes of that epoch than were written, say. What ranks have printed up to it may have
     /// been shown, so that nobody goes on from an earlier one but whoever begins anew.
-    pub(in crate::run) fn go_back(&mut self, before: Base) -> Result<Vec<Lengths>, String> {
+    pub(in crate::run) fn go_back(
+        &mut self,
+        before: Base,
+        rewound: &mut dyn FnMut(),
+    ) -> Result<Vec<Lengths>, String> {
         let states = self.states();
         let plan = epoch::find(before, &states).map_err(|why| why.to_string())?;
         if let Some(taken) = &mut self.taken {
@@ -359,13 +363,17 @@ impl Kept {
         }
         let rounds = epoch::rounds(&plan, &states)?;
         let all: Vec<Rewound> = rounds.into_iter().flatten().map(|(_, rewound)| rewound).collect();
-        self.rewind(&all)
+        self.rewind(&all, rewound)
     }
 
     /// Makes of each of these ranks what it was at an epoch, from which it will be started again; none may
     /// run. Returns how much those of this process had printed then. If none of them goes on here, only their
-    /// stores are written.
-    pub(in crate::run) fn rewind(&mut self, all: &[Rewound]) -> Result<Vec<Lengths>, String> {
+    /// stores are written. Calls `rewound` behind each one.
+    pub(in crate::run) fn rewind(
+        &mut self,
+        all: &[Rewound],
+        rewound: &mut dyn FnMut(),
+    ) -> Result<Vec<Lengths>, String> {
         let runs: BTreeMap<u32, &Rewound> = all
             .iter()
             .filter(|one| one.place != RewoundPlace::Elsewhere)
@@ -376,6 +384,7 @@ impl Kept {
             let store = self.store(*rank).ok_or_else(|| format!("rank {rank} has no store here"))?;
             store.set_base(*base);
             store.sync().map_err(|error| format!("writing the stores: {error}"))?;
+            rewound();
         }
         Ok(lengths)
     }

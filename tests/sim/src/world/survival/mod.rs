@@ -205,6 +205,10 @@ impl Survival {
 
     /// When somebody is killed next.
     fn draw_next(&mut self, now: u64) {
+        if self.deaths.in_restart_after.is_some() {
+            self.kill_at = None;
+            return;
+        }
         let after = match self.deaths.second_after.take() {
             Some(after) => after,
             // Often before all are back.

@@ -13,7 +13,7 @@ use std::rc::Rc;
 impl<P: Program> World<P> {
     /// A coordinator begins: it looks at the stores and makes a plan.
     pub(super) fn recover(&mut self) -> Result<()> {
-        let size = self.setup.size;
+        let (size, now) = (self.setup.size, self.report.steps);
         let survival = self.survival();
         survival.admit();
         let survey = survival.survey(size);
@@ -23,6 +23,9 @@ impl<P: Program> World<P> {
                     return Err(self.failure(&what));
                 }
                 survival.phase = Phase::Recovers { steps: survival.steps(&plan), within: 0 };
+                if let Some(after) = survival.deaths.in_restart_after.take() {
+                    survival.kill_at = Some(now + after);
+                }
                 self.trace(|| format!("the coordinator plans {plan:?}"));
                 Ok(())
             }

@@ -214,7 +214,7 @@ impl Agent {
         let Some(survival) = &mut work.survival else { return Ok(()) };
         // Ranks may have ended already, and all of what they have printed be on its way.
         work.printing.take_if(|printing| !printing.go_on());
-        if let Err(why) = survival.kept.rewind(all) {
+        if let Err(why) = survival.kept.rewind(all, &mut || {}) {
             return self.send(&Up::Refused { status: status::LAUNCHER, why });
         }
         // Their files begin with zeros, which are not to be printed whatever becomes of the restart.

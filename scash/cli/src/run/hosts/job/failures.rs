@@ -9,7 +9,7 @@ use crate::run::hosts::heartbeat::HeartbeatProbe;
 use crate::run::hosts::link::AgentStage;
 use crate::run::plan::Plan;
 use crate::run::{Refusal, status};
-use scash_ft::inject::{HostAction, HostInjection, HostTrigger};
+use scash_ft::inject::{HostAction, HostInjection, HostTrigger, RecoveryCounts, RecoveryMoment};
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -17,6 +17,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(super) struct Failures {
     planned: Vec<HostInjection>,
+    /// How far it has come, and how often, in bringing ranks back.
+    moments: RecoveryCounts,
     /// When all ranks had begun.
     begun: Option<Instant>,
 }
@@ -43,14 +45,14 @@ impl Failures {
                 return refuse(one, "the launcher knows where hosts are by heartbeats: leave --heartbeat on");
             }
         }
-        Ok(Failures { planned, begun: None })
+        Ok(Failures { planned, moments: RecoveryCounts::default(), begun: None })
     }
 
     /// When the next one is due by the clock.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let after = |one: &HostInjection| match one.when {
             HostTrigger::After(time) => Some(self.begun? + time),
-            HostTrigger::Checkpoint(_) => None,
+            HostTrigger::Checkpoint(_) | HostTrigger::Recovery(..) => None,
         };
         self.planned.iter().filter_map(after).min()
     }
@@ -61,12 +63,19 @@ impl Failures {
         let is_due = |one: &mut HostInjection| match one.when {
             HostTrigger::After(time) => now >= begun + time,
             HostTrigger::Checkpoint(number) => committed >= number,
+            HostTrigger::Recovery(times, moment) => self.moments.has_passed(moment, times),
         };
         self.planned.extract_if(.., is_due).map(|one| one.act).collect()
     }
 }
 
 impl Job<'_> {
+    /// The launcher has come so far in bringing ranks back. Lets fail what is to fail then.
+    pub(super) fn passes(&mut self, moment: RecoveryMoment) {
+        self.failures.moments.pass(moment);
+        self.fail();
+    }
+
     /// Lets fail what is due.
     pub(super) fn fail(&mut self) {
         if self.failures.planned.is_empty() || self.start_by.is_some() {
@@ -167,7 +176,8 @@ mod tests {
         };
         let texts =
             ["kill host b at checkpoint 3", "return host b after 2s", "kill launcher at checkpoint 1"];
-        let mut failures = Failures { planned: texts.map(read).to_vec(), begun: None };
+        let planned = texts.map(read).to_vec();
+        let mut failures = Failures { planned, moments: RecoveryCounts::default(), begun: None };
         let start = Instant::now();
         assert_eq!((failures.deadline(), failures.due(start, 0)), (None, vec![]));
         assert_eq!(failures.deadline(), Some(start + Duration::from_secs(2)));

@@ -17,6 +17,7 @@ use crate::run::plan::Plan;
 use crate::run::recovery::{self, LauncherAction, Loss, Recovery, StoreState};
 use crate::run::{Refusal, status};
 use scash_comm::Secret;
+use scash_ft::inject::RecoveryMoment;
 use scash_ft::recovery::Unrecoverable;
 use scash_ft::{Base, Epoch};
 use scash_join::boot::{Exit, JobFailure, LauncherRelay, Report};
@@ -219,6 +220,7 @@ impl Job<'_> {
                     survival.expect_ends();
                 }
                 self.tell_all(&Down::Recall);
+                self.passes(RecoveryMoment::Recalled);
             }
             Some(LauncherAction::ReportExits(exits)) => {
                 for (rank, exit) in exits {
@@ -241,6 +243,7 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
+        self.passes(RecoveryMoment::Ended);
         let Some(survival) = &mut self.survival else { return };
         let Survival { recovery, recall, rule, moves, course: found, waits_for_reader, .. } = survival;
         let course = match recall.course(&self.layout, rule, moves.plan(self.printers.are_idle())) {
@@ -342,6 +345,7 @@ impl Job<'_> {
                     .for_each(|one| one.shown = shown(one.output, one.shown, come[one.rank as usize]));
             }
             self.link(host).send(&Down::Rewind(all));
+            self.passes(RecoveryMoment::Rewound);
         }
         Ok(())
     }
@@ -369,6 +373,7 @@ impl Job<'_> {
             link.out_of_memory = false;
         }
         self.tell_all(&again);
+        self.passes(RecoveryMoment::Started);
         Ok(())
     }
 
