@@ -47,7 +47,7 @@ const fn locking(name: &'static str, arguments: &'static str) -> Program {
 const C_PHOENIX: &str = "phoenix-c";
 
 /// All of them, with sizes of which a run takes about a second.
-pub const PROGRAMS: [Program; 27] = [
+pub const PROGRAMS: [Program; 29] = [
     app("laplace", "--size 254 --iterations 60 --check --json"),
     app("lu", "--size 384 --block 16 --check --json"),
     app("lu", "--size 384 --block 16 --layout rows --check --json"),
@@ -75,6 +75,8 @@ pub const PROGRAMS: [Program; 27] = [
     Program { name: "phoenix", arguments: "", proof: Proof::Lines, threads: 4, locks_often: false },
     // Of several threads, the one that prints first ends the line that the rank has begun.
     Program { name: "phoenix", arguments: "loud", proof: Proof::Lines, threads: 1, locks_often: false },
+    Program { name: "letters", arguments: "", proof: Proof::Lines, threads: 1, locks_often: false },
+    Program { name: "letters", arguments: "threads", proof: Proof::Lines, threads: 1, locks_often: false },
     Program { name: C_PHOENIX, arguments: "", proof: Proof::LinesAndFiles, threads: 1, locks_often: false },
 ];
 
