@@ -10,7 +10,9 @@ use std::path::Path;
 const ROUNDS: u64 = 50;
 
 /// By which threads wait for others: how often depends on the machine.
-const WAITS: [i64; 8] = [
+const WAITS: [i64; 10] = [
+    libc::SYS_restart_syscall,
+    libc::SYS_epoll_ctl,
     libc::SYS_futex,
     libc::SYS_sched_yield,
     libc::SYS_nanosleep,
@@ -27,9 +29,9 @@ fn of_rank_0(job: Job) -> Calls {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("end");
     let mut calls = Calls::new();
-    let ended = run_beside(job.command(until, &[file.to_str().unwrap()]), |front| {
+    let ended = run_beside(job.command(until, &[file.to_str().unwrap(), "tells"]), |front| {
+        wait_for("hundredth round", || directory.path().join("end.begun").exists().then_some(()));
         let rank = wait_for("rank 0", || processes_of_rank(front, 0).first().copied());
-        std::thread::sleep(std::time::Duration::from_millis(300));
         calls = calls_between(rank, libc::SYS_statx, ROUNDS);
         std::fs::File::create(&file).unwrap();
     });
@@ -39,7 +41,10 @@ fn of_rank_0(job: Job) -> Calls {
 }
 
 /// By which faults are served, frames protected, and messages sent: what coherence is made of.
-const OF_COHERENCE: [i64; 9] = [
+const OF_COHERENCE: [i64; 11] = [
+    // Of what threads of a rank wake each other by.
+    libc::SYS_read,
+    libc::SYS_write,
     libc::SYS_rt_sigreturn,
     libc::SYS_mprotect,
     libc::SYS_ioctl,
@@ -55,8 +60,7 @@ fn name(call: i64) -> String {
     format!("system call {call}")
 }
 
-/// Of the others, checkpoints have 20 kinds: those that look at the process, stop its threads, and scan
-/// memory.
+/// Of the others, checkpoints have 20 kinds: those that look at the process and scan its memory.
 #[test]
 fn ranks_that_do_not_come_back_make_no_calls_for_checkpoints() {
     let others = |job: Job| {

@@ -155,7 +155,9 @@ fn a_launcher_that_is_to_die_at_a_checkpoint_does_and_others_go_on_without_it() 
 #[test]
 fn a_launcher_that_dies_as_it_brings_ranks_back_leaves_files_that_the_job_goes_on_from() {
     for kind in all_kinds() {
-        for moment in ["after recalled", "after ended", "after rewound", "2 after rewound", "after started"] {
+        for moment in
+            ["", "after ended", "after rewound", "2 after rewound", "after started", "2 after started"]
+        {
             for (program, arguments) in [("lu", LU), ("laplace", LAPLACE)] {
                 let place = Place::new();
                 let job = place.job(kind.job(2), 2).option("--inject", "kill rank 1 at barrier 7");

@@ -90,6 +90,24 @@ fn what_a_program_has_set_of_its_process_is_named_once_and_the_job_comes_back() 
     assert_eq!(ended.err.lines().filter(|line| !hung_up(line)).count(), 6, "{ended}");
 }
 
+/// The filter would end a rank that asks the system for the rest.
+#[test]
+fn filters_of_system_calls_and_other_namespaces_are_named_and_the_job_comes_back() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let of_a_filter = ": no new privileges (prctl), filters of system calls (seccomp)";
+    for (what, ends) in [("filter", of_a_filter), ("namespaces", ": namespaces (unshare, setns)")] {
+        if what == "namespaces" && !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: namespaces: only root may make some");
+            continue;
+        }
+        let ended = replicas(Job::plain(2), 1, &["kill rank 1 at barrier 9"]).run(phoenix, &[what]);
+        assert_eq!(ended.status, 0, "{ended}");
+        let named =
+            ended.err.lines().filter(|line| line.ends_with(&format!("as at its start{ends}"))).count();
+        assert_eq!((named, ended.err.matches("go on from barrier ").count()), (2, 1), "{ended}");
+    }
+}
+
 /// It is set behind the eighth checkpoint: the sixteenth names it, also where ranks have come back before, or
 /// come back behind it.
 #[test]

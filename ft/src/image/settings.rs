@@ -10,6 +10,7 @@ use super::tasks::{each_thread, is_of_the_runtime, own_number};
 use super::threads::has_lasting_others;
 use nix::sys::prctl;
 use std::fs;
+use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ pub(super) fn changed(descriptors: &[RawFd]) -> Vec<&'static str> {
     let Some(start) = &*at_start else { return Vec::new() };
     // A filter may end this process for a call that it does not know.
     let own = of_thread(own_number(), false).unwrap_or_default();
-    let may_ask = !changes(&start.thread, &own).any(|what| what == FILTERS);
+    let may_ask = !own.is_empty() && !changes(&start.thread, &own).any(|what| what == FILTERS);
     let mut words: Vec<&'static str> = changes(&start.process, &of_process(may_ask)).collect();
     words.dedup();
     let mut of_threads = Vec::new();
@@ -113,12 +114,15 @@ fn of_process(may_ask: bool) -> Settings {
         ("attributes (prctl)", asked(attributes)),
         ("leave to use AMX (arch_prctl)", asked(kernel::permitted_states)),
     ];
-    let link = |name: &str| fs::read_link(this.join("ns").join(name)).ok();
-    for name in ["cgroup", "ipc", "mnt", "net", "time_for_children", "user", "uts"] {
-        settings.push((NAMESPACES, link(name).unwrap_or_default().display().to_string()));
+    for name in ["cgroup", "ipc", "mnt", "net", "pid_for_children", "time_for_children", "user", "uts"] {
+        let namespace = match fs::read_link(this.join("ns").join(name)) {
+            Ok(link) => link.display().to_string(),
+            // There is none yet for children of which the first one makes it; or the kernel has no such.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !status.is_empty() => "none".to_owned(),
+            Err(_) => String::new(),
+        };
+        settings.push((NAMESPACES, namespace));
     }
-    // There is none yet for children that will be the first in theirs.
-    settings.push((NAMESPACES, format!("{:?}", link("pid_for_children"))));
     settings
 }
 
@@ -196,8 +200,8 @@ mod tests {
     #[test]
     fn the_kernel_tells_of_each_setting() {
         let of_this = [of_process(true), of_thread(own_number(), true).unwrap()].concat();
-        // A kernel may have been built without nodes of memory, or namespaces; processors may have no AMX.
-        let may_lack = ["set_mempolicy", "AMX", NAMESPACES];
+        // A kernel may have been built without nodes of memory, and processors may have no AMX.
+        let may_lack = ["set_mempolicy", "AMX"];
         for (what, value) in of_this {
             assert!(!value.trim().is_empty() || may_lack.iter().any(|word| what.contains(word)), "{what}");
         }
@@ -207,8 +211,7 @@ mod tests {
     fn another_root_is_told_of() {
         let change = || {
             let before = root();
-            unshare(CloneFlags::CLONE_FS).unwrap();
-            chroot("/usr").map(|()| (before, root()))
+            unshare(CloneFlags::CLONE_FS).and_then(|()| chroot("/usr")).map(|()| (before, root()))
         };
         // The other threads have theirs.
         match std::thread::spawn(change).join().unwrap() {

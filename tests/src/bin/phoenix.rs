@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::mman::mlock;
 use nix::sys::prctl;
 use nix::unistd::Pid;
@@ -131,9 +132,39 @@ fn set_for_good() {
     unsafe { mlock(NonNull::from(&PAGE).cast(), PAGE.len()) }.unwrap();
 }
 
+/// Sets a filter of system calls by which the process dies that asks what it has set.
+fn filter() {
+    let [load, is, end] = [libc::BPF_LD | libc::BPF_W, libc::BPF_JMP | libc::BPF_JEQ, libc::BPF_RET];
+    let step = |code: u32, number: u32, jump: u8| libc::sock_filter {
+        code: u16::try_from(code).unwrap(),
+        jt: 0,
+        jf: jump,
+        k: number,
+    };
+    let mut steps = vec![step(load | libc::BPF_ABS, 0, 0)]; // the call's number
+    for call in [libc::SYS_get_mempolicy, libc::SYS_ioprio_get] {
+        steps.push(step(is, u32::try_from(call).unwrap(), 1));
+        steps.push(step(end, libc::SECCOMP_RET_KILL_PROCESS, 0));
+    }
+    steps.push(step(end, libc::SECCOMP_RET_ALLOW, 0));
+    let program = libc::sock_fprog { len: u16::try_from(steps.len()).unwrap(), filter: steps.as_mut_ptr() };
+    prctl::set_no_new_privs().unwrap();
+    // SAFETY: the kernel reads the program, which is there.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
 /// Something that no image can carry, as long as it lives.
 fn hindrance(what: &str) -> Box<dyn std::any::Any> {
     match what {
+        "filter" => {
+            filter();
+            Box::new(())
+        }
+        "namespaces" => {
+            unshare(CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC).unwrap();
+            Box::new(())
+        }
         "child" => Box::new(std::process::Command::new("sleep").arg("5").spawn().unwrap()),
         "socket" => Box::new(std::os::unix::net::UnixStream::pair().unwrap()),
         // The first number that is free, and no other.

@@ -1,7 +1,8 @@
 //! Rounds until a file is there: `until FILE`; with a checkpoint after the hundredth: `until FILE
-//! checkpoint`. Each rank makes its part of an array from the part of the rank before it, so that a value
-//! which is lost or old changes all that come after it. At the end rank 0 computes as many rounds alone and
-//! reports as an application does with `--check --json`.
+//! checkpoint`; FILE.begun is there after the hundredth: `until FILE tells`. Each rank makes its part of an
+//! array from the part of the rank before it, so that a value which is lost or old changes all that come
+//! after it. At the end rank 0 computes as many rounds alone and reports as an application does with
+//! `--check --json`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
@@ -28,7 +29,8 @@ fn alone(len: usize, rounds: u64) -> Vec<u64> {
 
 fn main() -> scash::Result<()> {
     let file = std::env::args().nth(1).unwrap();
-    let has_checkpoint = std::env::args().nth(2).is_some_and(|word| word == "checkpoint");
+    let has = |what| std::env::args().nth(2).is_some_and(|word| word == what);
+    let (has_checkpoint, tells) = (has("checkpoint"), has("tells"));
     let mut dsm = Dsm::init()?;
     let (rank, len) = (dsm.rank(), PART * dsm.size());
     let mut array = dsm.partition::<u64>(len)?;
@@ -44,6 +46,9 @@ fn main() -> scash::Result<()> {
         array.publish(&mut dsm)?;
         if rounds == 100 && has_checkpoint {
             dsm.checkpoint()?;
+        }
+        if rounds == 100 && tells && rank == 0 {
+            std::fs::write(format!("{file}.begun"), "").unwrap();
         }
     }
     if rank == 0 {

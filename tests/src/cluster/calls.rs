@@ -1,5 +1,6 @@
 //! Which system calls a rank makes, counted as a debugger sees them (ptrace).
 
+use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 pub type Calls = BTreeMap<i64, u64>;
 
 /// Calls of all threads of a process, between one call of this number and the one that comes so many such
-/// calls later. Threads that begin meanwhile are not seen.
+/// calls later. Threads that begin meanwhile are not seen. The process must get no real-time signals.
 ///
 /// # Panics
 /// If the process cannot be followed, or ends before.
@@ -33,9 +34,11 @@ impl Follower {
         let number = |name: std::ffi::OsString| name.into_string().ok()?.parse().ok();
         for thread in tasks.filter_map(|task| number(task.ok()?.file_name())).map(Pid::from_raw) {
             let followed = ptrace::seize(thread, Options::PTRACE_O_TRACESYSGOOD);
-            followed
-                .and_then(|()| ptrace::interrupt(thread))
-                .unwrap_or_else(|error| panic!("{thread}: {error}"));
+            match followed.and_then(|()| ptrace::interrupt(thread)) {
+                // It may have ended meanwhile.
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(errno) => panic!("thread {thread}: {errno}"),
+            }
         }
         Follower { within: HashSet::new() }
     }
@@ -57,7 +60,8 @@ impl Follower {
                 }
                 WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
                 WaitStatus::PtraceEvent(thread, ..) => (thread, None),
-                other => panic!("the process has ended: {other:?}"),
+                // A thread has ended. If all have, there is none to wait for.
+                _ => continue,
             };
             self.resume(thread, signal);
         }

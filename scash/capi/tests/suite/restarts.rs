@@ -132,7 +132,8 @@ fn a_lock_that_is_held_in_barriers_comes_back_with_its_holder() {
     }
 }
 
-/// Both have a lock at barrier 5: one dies in each step of that checkpoint, and then one in the recovery.
+/// Rank 0 has a lock at barrier 5: it dies in each step of that checkpoint, or the other rank does, and then
+/// one of them in a step of the recovery.
 #[test]
 fn ranks_that_have_locks_die_in_each_step_of_checkpoint_and_recovery() {
     let program = Program::compile("held", Link::Shared);

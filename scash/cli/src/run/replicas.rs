@@ -273,7 +273,7 @@ impl Schedule {
                 AnyInjection::Rank(injection) => inject.push(injection),
                 AnyInjection::Host(other) => {
                     let why = "hosts and launchers fail in jobs on several hosts (--host, and --replicas); on one \
-                               host the launcher does at a checkpoint, with --checkpoint-dir";
+                               host the launcher does at a checkpoint or in a recovery, with --checkpoint-dir";
                     return Err(refuse(&format!("'{other}': {why}")));
                 }
             }

@@ -53,6 +53,9 @@ impl Job<'_> {
             }
             survival.kept.setup(rank, base, lost)
         });
+        if lost.is_some() && started.is_ok() {
+            dies_at(plan, &mut survival.moments, RecoveryMoment::Started); // the last one
+        }
         self.survival = Some(survival);
         started
     }

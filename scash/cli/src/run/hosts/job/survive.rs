@@ -243,7 +243,10 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
-        self.passes(RecoveryMoment::Ended);
+        // It waits for somebody to read what is printed, and has been here.
+        if !self.survival.as_ref().is_some_and(|survival| survival.waits_for_reader) {
+            self.passes(RecoveryMoment::Ended);
+        }
         let Some(survival) = &mut self.survival else { return };
         let Survival { recovery, recall, rule, moves, course: found, waits_for_reader, .. } = survival;
         let course = match recall.course(&self.layout, rule, moves.plan(self.printers.are_idle())) {
