@@ -62,13 +62,18 @@ fn a_host_that_stops_for_a_while_is_not_missed() {
 #[test]
 fn a_launcher_that_is_killed_leaves_the_job_to_the_next_one() {
     let Some(hosts) = Hosts::new(2) else { return };
-    let job = job(&hosts, &["kill launcher at checkpoint 3"]);
-    let orphan = Orphan::of(&hosts, job.until(until()), |front| {
+    goes_on_with_the_next_one(&hosts, &["kill launcher at checkpoint 3"]);
+}
+
+/// The launcher dies of one of these failures, and the next one goes on with the job.
+fn goes_on_with_the_next_one(hosts: &Hosts, failures: &[&str]) {
+    let _ = std::fs::remove_file(hosts.file("end"));
+    let orphan = Orphan::of(hosts, job(hosts, failures).until(until()), |front| {
         let file = format!("/proc/{front}/stat");
         wait_until(|| std::fs::read_to_string(&file).unwrap_or_default().contains(") Z"));
     });
     let command = orphan.resume(None, &["--host", "10.77.0.1,10.77.0.2"]);
-    let ended = orphan.ends_after(&hosts, command, |front| wait_for_status(front, WHOLE));
+    let ended = orphan.ends_after(hosts, command, |front| wait_for_status(front, WHOLE));
     ended.is_right();
     ended.went_on();
     ended.said(&["the launcher of job"]);
@@ -79,17 +84,8 @@ fn a_launcher_that_is_killed_leaves_the_job_to_the_next_one() {
 fn a_launcher_that_dies_as_it_brings_ranks_back_leaves_the_job_to_the_next_one() {
     let Some(hosts) = Hosts::new(2) else { return };
     for moment in ["after recalled", "after ended", "after rewound", "2 after rewound", "after started"] {
-        let _ = std::fs::remove_file(hosts.file("end"));
         let dies = format!("kill launcher at recovery {moment}");
-        let job = job(&hosts, &["kill rank 3 at barrier 100", &dies]);
-        let orphan = Orphan::of(&hosts, job.until(until()), |front| {
-            let file = format!("/proc/{front}/stat");
-            wait_until(|| std::fs::read_to_string(&file).unwrap_or_default().contains(") Z"));
-        });
-        let command = orphan.resume(None, &["--host", "10.77.0.1,10.77.0.2"]);
-        let ended = orphan.ends_after(&hosts, command, |front| wait_for_status(front, WHOLE));
-        ended.is_right();
-        ended.went_on();
+        goes_on_with_the_next_one(&hosts, &["kill rank 3 at barrier 100", &dies]);
     }
 }
 

@@ -84,7 +84,8 @@ fn what_a_program_has_set_of_its_process_is_named_once_and_the_job_comes_back() 
     let ended = replicas(Job::plain(2), 1, &deaths).env("TMPDIR", place.path()).run(phoenix, &["settings"]);
     assert_eq!(ended.status, 0, "{ended}");
     let ends = ": limits (setrlimit), its session or process group (setsid, setpgid), memory that is locked (mlock), \
-                attributes (prctl), priorities (nice, sched_setscheduler), no new privileges (prctl), locks of files (flock, fcntl)";
+                attributes (prctl), priorities (nice, sched_setscheduler), no new privileges (prctl), \
+                locks of files (flock, fcntl)";
     assert_eq!(ended.err.lines().filter(|line| line.ends_with(ends)).count(), 2, "{ended}");
     assert_eq!(ended.err.matches("go on from barrier ").count(), 2, "{ended}");
     assert_eq!(ended.err.lines().filter(|line| !hung_up(line)).count(), 6, "{ended}");

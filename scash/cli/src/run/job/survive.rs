@@ -13,7 +13,7 @@ use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use scash_ft::Epoch;
-use scash_ft::inject::{HostInjection, HostTrigger, RecoveryCounts, RecoveryMoment};
+use scash_ft::inject::{HostTrigger, RecoveryCounts, RecoveryMoment};
 use scash_join::boot::{Exit, JobFailure};
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -69,12 +69,8 @@ impl Job<'_> {
         {
             crate::say(&news);
         }
-        // Nothing else fails on one host besides ranks.
-        let mut failures = self.plan.replicas.iter().flat_map(|replicas| &replicas.host_failures);
-        let is_due = |failure: &HostInjection| matches!(failure.when, HostTrigger::Checkpoint(number) if kept.epoch(recovery.base()).0 >= number);
-        if failures.any(is_due) {
-            die();
-        }
+        let epoch = || kept.epoch(recovery.base()).0;
+        dies_if(self.plan, |when| matches!(when, HostTrigger::Checkpoint(number) if epoch() >= number));
         let lengths = kept.committed(recovery.base());
         if let (Some(lengths), Some(printing)) = (lengths, &self.printing) {
             printing.commit(&lengths);
@@ -244,9 +240,16 @@ impl Job<'_> {
 /// Dies if the user wants that of a launcher that has come so far.
 fn dies_at(plan: &Plan, moments: &mut RecoveryCounts, moment: RecoveryMoment) {
     moments.pass(moment);
+    dies_if(
+        plan,
+        |when| matches!(when, HostTrigger::Recovery(times, moment) if moments.has_passed(moment, times)),
+    );
+}
+
+/// Dies if the user wants that now. Nothing else fails on one host besides ranks.
+fn dies_if(plan: &Plan, is_now: impl Fn(HostTrigger) -> bool) {
     let mut failures = plan.replicas.iter().flat_map(|replicas| &replicas.host_failures);
-    let is_due = |failure: &HostInjection| matches!(failure.when, HostTrigger::Recovery(times, moment) if moments.has_passed(moment, times));
-    if failures.any(is_due) {
+    if failures.any(|failure| is_now(failure.when)) {
         die();
     }
 }
