@@ -172,6 +172,71 @@ fn connections_that_the_user_wants_cut_are_missed_as_if_the_network_were_cut() {
     }
 }
 
+/// Where a rank of the host stands that is cut off, and what goes before.
+const POINTS: [(&str, &[&str]); 16] = [
+    ("barrier 45 after enter", &[]),
+    ("barrier 46 after flush", &[]),
+    ("barrier 46 after meet", &[]),
+    ("barrier 47 after done", &[]),
+    ("checkpoint 2 after due", &[]),
+    ("checkpoint 2 after stop", &[]),
+    ("checkpoint 2 after copy", &[]),
+    ("checkpoint 2 after fence", &[]),
+    ("checkpoint 2 after mark", &[]),
+    ("checkpoint 2 after meet", &[]),
+    ("checkpoint 2 after done", &[]),
+    ("image 1 after restored in incarnation 1", &["kill rank 3 at barrier 45"]),
+    ("image 1 after described in incarnation 1", &["kill rank 3 at barrier 45"]),
+    ("recovery 1 after joined in incarnation 1", &["kill rank 3 at barrier 45"]),
+    ("recovery 1 after copied in incarnation 1", &["kill rank 3 at barrier 45"]),
+    ("recovery 1 after resumed in incarnation 1", &["kill rank 3 at barrier 45"]),
+];
+
+/// Runs a job once for each point, and has `cut` see to the host of a rank that is stopped there for 300 ms.
+/// `is_missed`: the launcher will have said something of that host.
+fn is_cut_at_each_point(options: &str, is_missed: bool, cut: impl Fn(&Hosts, &HostsJob, i32)) {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for (point, before) in POINTS {
+        let job = replicas(hosts.job(THREE)).options(options);
+        let job = job.option("--inject", &format!("stop rank 1 for 300ms at {point}"));
+        let job = before.iter().fold(job, |job, before| job.option("--inject", before));
+        let ended = hosts.run_through(job.until_on(HERE, Path::new(env!("CARGO_BIN_EXE_until"))), |front| {
+            let started = Instant::now();
+            while hosts.stopped(2) == 0 {
+                assert!(started.elapsed() < Duration::from_secs(60), "{point}: no rank is stopped");
+            }
+            cut(&hosts, &job, front);
+        });
+        assert!(!ended.err.contains("from the beginning"), "{point}: {ended}");
+        assert_eq!(ended.err.contains("host 10.77.0.2"), is_missed, "{point}: {ended}");
+    }
+}
+
+#[test]
+fn a_cut_at_each_point_that_heals_before_anybody_misses_the_host_changes_nothing() {
+    // With a heartbeat that takes its time, nobody is missed.
+    is_cut_at_each_point("--heartbeat 2s", false, |hosts, _, _| {
+        hosts.cut(2);
+        std::thread::sleep(Duration::from_millis(400));
+        hosts.plug_in(2);
+    });
+}
+
+/// The host is done without, and its agent and ranks, which have gone on meanwhile, do no harm when the cut
+/// heals: while the others are on their way back, and when these have gone on.
+#[test]
+fn a_cut_at_each_point_may_heal_when_the_others_do_without_the_host() {
+    for words in ["host 10.77.0.2 is lost", "copies of each checkpoint: 1, whole\n"] {
+        is_cut_at_each_point("", true, |hosts, job, front| {
+            hosts.cut(2);
+            wait_for(job, front, "host 10.77.0.2 is lost");
+            wait_for(job, front, words);
+            hosts.plug_in(2);
+            wait_for(job, front, "host 10.77.0.2 is there; ranks 1, 2");
+        });
+    }
+}
+
 #[test]
 fn without_heartbeats_a_host_that_is_cut_off_is_missed_by_its_ranks_or_after_a_while() {
     let Some(hosts) = Hosts::new(3) else { return };

@@ -42,18 +42,11 @@ fn a_host_and_an_agent_are_killed_and_a_host_comes_back() {
 fn a_host_that_stops_for_a_while_is_not_missed() {
     let Some(hosts) = Hosts::new(2) else { return };
     let job = job(&hosts, &["stop host 10.77.0.2 for 700ms at checkpoint 3"]);
-    let stopped = || {
-        let is_stopped = |pid: &i32| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"))
-        };
-        hosts.processes(2).iter().filter(|pid| is_stopped(pid)).count()
-    };
     let ended = hosts.run_through(job.until(until()), |front| {
         wait_for_status(front, WHOLE);
         // Two ranks, the agent and its front.
-        wait_until(|| stopped() == 4);
-        wait_until(|| stopped() == 0);
+        wait_until(|| hosts.stopped(2) == 4);
+        wait_until(|| hosts.stopped(2) == 0);
         std::thread::sleep(Duration::from_millis(500));
     });
     assert_eq!(ended.err, "", "{ended}");

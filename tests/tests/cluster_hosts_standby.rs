@@ -92,6 +92,27 @@ fn the_other_launcher_goes_on_when_the_first_one_is_lost_alone_or_with_its_host(
     }
 }
 
+/// A host is lost; the first launcher dies as it brings that one's ranks back, and has told no host what is
+/// next, or some, or all.
+#[test]
+fn the_other_launcher_goes_on_when_the_first_one_dies_as_it_does_without_a_host() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for moment in ["after recalled", "after ended", "after rewound", "2 after rewound", "after started"] {
+        let _ = std::fs::remove_file(hosts.file("end"));
+        let job = job(&hosts, THREE).option("--inject", "kill host 10.77.0.2 at checkpoint 3");
+        let job = job.option("--inject", &format!("kill launcher at recovery {moment}"));
+        Orphan::of(&hosts, command(&hosts, &job), |front| {
+            let file = format!("/proc/{front}/stat");
+            while !std::fs::read_to_string(&file).unwrap_or_default().contains(") Z") {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let ended = goes_on_there(&hosts, "host 10.77.0.3 is there; ranks 2, 3");
+        ended.is_right();
+        ended.went_on();
+    }
+}
+
 #[test]
 fn a_host_that_was_too_slow_to_say_anything_is_told_when_the_job_is_over() {
     let Some(hosts) = Hosts::new(3) else { return };

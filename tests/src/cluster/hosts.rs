@@ -113,6 +113,15 @@ impl Hosts {
         self.namespaces.processes(host).unwrap()
     }
 
+    /// How many of them are stopped.
+    pub fn stopped(&self, host: u32) -> usize {
+        let is_stopped = |pid: &i32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"))
+        };
+        self.processes(host).iter().filter(|pid| is_stopped(pid)).count()
+    }
+
     /// How many there are: they have the numbers from 1 on.
     pub fn count(&self) -> u32 {
         self.namespaces.count()
