@@ -136,7 +136,7 @@ impl Hosts {
 
     /// As [`job`](Self::job), for the hosts in a file (a value of `--hostfile`).
     pub fn job_of_file(&self, file: &str) -> HostsJob {
-        HostsJob { hosts: ["--hostfile", file].map(str::to_owned), ..self.job("") }
+        self.job("").of_file(file)
     }
 
     /// As [`job`](Self::job), where the remote shell does as this script says for `host` (the command is
@@ -175,6 +175,11 @@ pub struct HostsJob {
 }
 
 impl HostsJob {
+    /// On the hosts in a file (a value of `--hostfile`) instead.
+    pub fn of_file(self, file: &str) -> HostsJob {
+        HostsJob { hosts: ["--hostfile", file].map(str::to_owned), ..self }
+    }
+
     /// With options of `scash run`, with spaces between them.
     pub fn options(mut self, words: &str) -> HostsJob {
         self.options.extend(words.split_whitespace().map(str::to_owned));

@@ -202,6 +202,7 @@ mod tests {
             hosts_return: true,
             late: None,
             ranks_wait: false,
+            racks: None,
         }
     }
 

@@ -132,7 +132,7 @@ impl Plan {
         let program = rng.pick(&PROGRAMS);
         // Numbers of its own: the runs of former seeds stay what they were, but for that.
         let spread = Spread::draw(&mut rng).with_late(&mut Rng::part(seed, 3));
-        let spread = spread.with_on_loss(&mut Rng::part(seed, 4));
+        let spread = spread.with_on_loss(&mut Rng::part(seed, 4)).with_racks(&mut Rng::part(seed, 5));
         let threads = rng.pick(&[1, 1, 1, 2]).min(program.threads);
         let kind = if rng.chance(50) { spread::KINDS[0] } else { rng.pick(&spread::KINDS[1..]) };
         let checkpoint = checkpoint(&mut rng);
@@ -216,6 +216,14 @@ impl Plan {
         let job = match spread.late {
             Some((host, milliseconds)) => hosts.job_where_late(&spread.list(), host, milliseconds),
             None => hosts.job(&spread.list()),
+        };
+        let job = match spread.file() {
+            Some(lines) => {
+                let file = hosts.file("hostfile");
+                std::fs::write(&file, lines).expect("the hosts' directory takes files");
+                job.of_file(&file.to_string_lossy())
+            }
+            None => job,
         };
         let job = if spread.hosts_return { job } else { job.options("--no-rejoin") };
         let job = if spread.ranks_wait { job.options("--on-loss wait") } else { job };
@@ -328,6 +336,9 @@ impl fmt::Display for Plan {
             f.write_str(if spread.is_encrypted { "encrypted, " } else { "" })?;
             f.write_str(if spread.hosts_return { "hosts return, " } else { "" })?;
             f.write_str(if spread.ranks_wait { "ranks wait, " } else { "" })?;
+            if let Some(racks) = &spread.racks {
+                write!(f, "in racks {racks:?}, ")?;
+            }
             if let Some((host, milliseconds)) = spread.late {
                 write!(f, "host {host} is heard {milliseconds} ms late, ")?;
             }

@@ -36,6 +36,8 @@ pub struct Spread {
     pub late: Option<(u32, u32)>,
     /// Whether ranks of a lost host wait until it is back.
     pub ranks_wait: bool,
+    /// The rack of each host, if racks are named: copies go to another one.
+    pub racks: Option<Vec<u32>>,
 }
 
 impl Spread {
@@ -47,7 +49,8 @@ impl Spread {
             slots[rng.below(hosts) as usize] += 1;
         }
         let (copies, is_encrypted) = (rng.pick(&[1, 1, 2]), rng.chance(25));
-        Spread { slots, copies, is_encrypted, hosts_return: rng.chance(50), late: None, ranks_wait: false }
+        let hosts_return = rng.chance(50);
+        Spread { slots, copies, is_encrypted, hosts_return, late: None, ranks_wait: false, racks: None }
     }
 
     /// The same, where one of the hosts may be late.
@@ -63,6 +66,14 @@ impl Spread {
             self.slots.extend(std::iter::repeat_n(0, spares as usize));
         } else {
             self.ranks_wait = self.hosts_return && rng.chance(40);
+        }
+        self
+    }
+
+    /// The same, where hosts may stand in racks.
+    pub(super) fn with_racks(mut self, rng: &mut Rng) -> Spread {
+        if rng.chance(30) {
+            self.racks = Some(self.slots.iter().map(|_| rng.below(2)).collect());
         }
         self
     }
@@ -89,6 +100,16 @@ impl Spread {
             slots => format!("{}:{slots}", address(host)),
         };
         (1..).zip(&self.slots).map(one).collect::<Vec<String>>().join(",")
+    }
+
+    /// The file that is the value of `--hostfile`, if racks are named.
+    pub(super) fn file(&self) -> Option<String> {
+        let racks = self.racks.as_ref()?;
+        let line = |((host, slots), rack): ((u32, &u32), &u32)| match slots {
+            0 => format!("{} spare rack={rack}\n", address(host)),
+            slots => format!("{} slots={slots} rack={rack}\n", address(host)),
+        };
+        Some((1..).zip(&self.slots).zip(racks).map(line).collect())
     }
 
     /// The host of each rank, as the job begins.
@@ -182,5 +203,9 @@ mod tests {
         assert_eq!(spread.list(), "10.77.0.1:1,10.77.0.2:3,10.77.0.3:2,10.77.0.4:spare");
         assert!(spread.has_ranks(3) && !spread.has_ranks(4));
         assert_eq!((spread.ranks(), spread.places()), (6, vec![1, 2, 2, 2, 3, 3]));
+        assert_eq!(spread.file(), None);
+        let file = Spread { racks: Some(vec![0, 1, 0, 1]), ..spread }.file().unwrap();
+        assert!(file.starts_with("10.77.0.1 slots=1 rack=0\n"), "{file}");
+        assert!(file.ends_with("10.77.0.4 spare rack=1\n"), "{file}");
     }
 }

@@ -167,9 +167,13 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
     {
         return host(name).map(News::Waits);
     }
-    let kept = text.strip_prefix("host ").and_then(|rest| rest.split_once(": nothing is kept of job "));
-    if let Some(host) = kept.and_then(|(name, _)| host(name)) {
-        return Some(News::KeepsNothing(host));
+    if let Some((name, why)) = text.strip_prefix("host ").and_then(|rest| rest.split_once(": ")) {
+        // It may have been lost just as it was called.
+        let is_killed =
+            why.starts_with("no agent has answered: ") && why.contains("` was killed by signal 9 ");
+        if let Some(host) = host(name).filter(|_| is_killed || why.starts_with("nothing is kept of job ")) {
+            return Some(News::KeepsNothing(host));
+        }
     }
     if has_incarnation && let Some((moves, rest)) = moves(text) {
         return Some(News::Moves(moves, number_behind(rest, "(epoch ").unwrap_or(0)));
@@ -288,6 +292,7 @@ mod tests {
             scash: rank 2 moves to host 10.77.0.2, rank 3 moves to host 10.77.0.2; \
             all 4 ranks go on from barrier 30 (epoch 6, incarnation 4) after 0.1 s\n\
             scash: host 10.77.0.2: nothing is kept of job 7-8: its agent is not there (it has ended)\n\
+            scash: host 10.77.0.3: no agent has answered: `rsh 10.77.0.3 scash agent --of 7-8` was killed by signal 9 (SIGKILL). Does that\n\
             scash: the launcher of job 7-8 is lost; all 4 ranks go on from barrier 40 (epoch 7, incarnation 4) after 0.2 s\n\
             scash: host elsewhere: its agent is gone, and all 4 ranks go on from barrier 20 (epoch 2, incarnation 1)\n";
         let told = told(text, false);
@@ -297,7 +302,7 @@ mod tests {
         let news = [comes(2, 3, None), comes(3, 1, Some((17, 2))), go_on(Whom::Host(2), 2, 1)];
         let moves = News::Moves(vec![(2, 2), (3, 2)], 6);
         let later = [go_on(rank, 0, 2), News::Lost(5), News::Waits(2), News::Back(2), moves];
-        let next = [News::KeepsNothing(2), go_on(Whom::Launcher, 7, 1)];
+        let next = [News::KeepsNothing(2), News::KeepsNothing(3), go_on(Whom::Launcher, 7, 1)];
         assert_eq!(told.news, [&news[..], &later[..], &next[..]].concat());
         assert_eq!((told.restarts, told.incarnation, told.others.len()), (5, Some(4), 1));
         assert!(told.lacks_output() && told.lost() == Some(5));
