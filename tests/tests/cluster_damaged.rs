@@ -5,7 +5,7 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
-    Ended, Job, JobDirectory, came_back, newest_epoch, open_store, run_beside, signal_rank, wait_for,
+    Ended, Job, JobDirectory, came_back, kill_ranks, newest_epoch, open_store, run_beside, wait_for,
 };
 use std::collections::HashSet;
 use std::os::unix::fs::FileExt;
@@ -74,7 +74,7 @@ fn run(in_files: bool, words: &[Word], ranks: &[u32]) -> Ended {
         for at in words.iter().map(|damaged| damaged.at(&word)) {
             store.write_all_at(&(word(at) ^ 1 << 13).to_le_bytes(), at).unwrap();
         }
-        ranks.iter().for_each(|rank| signal_rank(front, *rank, libc::SIGKILL));
+        kill_ranks(front, ranks);
     })
 }
 

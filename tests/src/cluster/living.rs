@@ -96,6 +96,15 @@ pub fn signal_rank(front: i32, rank: u32, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
+/// Kills these ranks as they are now: who comes back when the first has died is none of them.
+pub fn kill_ranks(front: i32, ranks: &[u32]) {
+    let process = |rank: &u32| wait_for("such rank", || processes_of_rank(front, *rank).first().copied());
+    for pid in ranks.iter().map(process).collect::<Vec<i32>>() {
+        // SAFETY: the call takes numbers. It may have been killed by its launcher meanwhile.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
 /// The store of a rank, in memory or on disk, if the launcher has it already.
 pub fn open_store(front: i32, rank: u32) -> Option<File> {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", launcher(front)?)).ok()?;
