@@ -73,6 +73,21 @@ fn a_job_that_loses_nobody_ends_without_a_word() {
 }
 
 #[test]
+fn hosts_that_are_one_machine_are_named_where_one_would_keep_copies_of_the_other() {
+    let place = Place::new();
+    let rsh = place.file("rsh").display().to_string();
+    let three = ["run", "--host", "127.0.0.1,127.0.0.2,127.0.0.3:spare", "--rsh", &rsh];
+    let ended = run(command(three.into_iter().chain(["--replicas", "1", "true"])));
+    let mut lines = said(&ended);
+    lines.sort_unstable();
+    let are_one = |one, other| format!("hosts 127.0.0.{one} and 127.0.0.{other} are one machine: ");
+    assert!(lines.len() == 2 && lines[0].contains(&are_one(1, 2)), "{lines:?}");
+    assert!(lines[1].contains("and 127.0.0.3 are one machine: "), "{lines:?}");
+    let two = ["run", "--host", "127.0.0.1,127.0.0.2", "--rsh", &rsh, "true"];
+    assert!(said(&run(command(two.into_iter()))).is_empty());
+}
+
+#[test]
 fn a_rank_of_any_host_that_dies_at_any_point_comes_back_and_nothing_is_printed_twice_or_lost() {
     let place = Place::new();
     for rank in ["0", "1", "2", "*"] {

@@ -327,7 +327,14 @@ impl Agent {
         };
         if let Some(succession) = succession {
             match Orphan::new(succession, work.host) {
-                Ok(orphan) => self.outlive(orphan)?,
+                Ok(orphan) => {
+                    // The later one of two sees the other.
+                    orphan
+                        .others_here(work.host)
+                        .into_iter()
+                        .try_for_each(|host| self.send(&Up::Beside(host)))?;
+                    self.outlive(orphan)?;
+                }
                 // The next launcher would find that one. (This host is called again later.)
                 Err(error) if error.kind() == AddrInUse => {
                     let why = "an agent of this job is here that does not end";

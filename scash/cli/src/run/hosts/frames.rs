@@ -33,6 +33,7 @@
 //! | 21 | Listens: where the agent's system answers, before Ready | the address, as text |
 //! | 22 | Keeps: what it has kept since it lost its launcher, instead of Ready | see [`Keeping`] |
 //! | 23 | Served: it has a launcher, which said something so many seconds ago | `u32` |
+//! | 24 | Beside: the agent of another host is on the same machine, before Ready | host `u32` |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
@@ -81,7 +82,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 15;
+const VERSION: u32 = 16;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -124,6 +125,7 @@ pub(super) enum Up {
     Listens(SocketAddr),
     Keeps(Box<Keeping>),
     Served { seconds: u32 },
+    Beside(u32),
 }
 
 /// What an agent has kept since it lost its launcher.
@@ -250,6 +252,7 @@ impl Up {
             Up::Printed { rank, lengths } => Frame::new(20).number(*rank).long(lengths[0]).long(lengths[1]),
             Up::Keeps(keeping) => Frame::new(22).keeping(keeping),
             Up::Served { seconds } => Frame::new(23).number(*seconds),
+            Up::Beside(host) => Frame::new(24).number(*host),
         }
         .finish()
     }
@@ -288,6 +291,7 @@ impl Up {
             }
             22 => Up::Keeps(Box::new(fields.keeping()?)),
             23 => Up::Served { seconds: fields.number()? },
+            24 => Up::Beside(fields.number()?),
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.

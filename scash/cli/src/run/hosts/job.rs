@@ -146,6 +146,8 @@ struct Job<'a> {
     quorum: Quorum,
     /// Hosts out of reach, whose agents may wait for another launcher.
     unreached: BTreeSet<u32>,
+    /// Hosts that are one machine with one of a lower number, as the user has been told.
+    beside_others: BTreeSet<u32>,
 }
 
 impl<'a> Job<'a> {
@@ -193,6 +195,7 @@ impl<'a> Job<'a> {
                 .as_ref()
                 .map_or_else(|| Quorum::of_all(hosts.names.len()), Succession::quorum),
             unreached: BTreeSet::new(),
+            beside_others: BTreeSet::new(),
         };
         if let Some(control) = &job.control {
             job.watch(control, EpollFlags::EPOLLIN, ASKED)?;
@@ -353,6 +356,7 @@ impl<'a> Job<'a> {
                 self.link(host).probe =
                     self.hosts.heartbeat.and_then(|heartbeat| HeartbeatProbe::call(address, heartbeat));
             }
+            (AgentStage::Preparing, Up::Beside(other)) => self.are_one_machine(host, other),
             (AgentStage::Preparing, Up::Ready) if !self.link(host).is_of_orphan => self.ready(host),
             (AgentStage::Preparing, Up::Keeps(keeping)) if self.link(host).is_of_orphan => {
                 self.keeps(host, *keeping)?

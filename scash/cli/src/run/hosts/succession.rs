@@ -25,6 +25,7 @@ use nix::sys::socket::{
 use nix::unistd::{geteuid, getppid};
 use scash_join::boot::Layout;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -322,20 +323,29 @@ pub(super) fn connect(job: &JobName, host: u32, what: u8) -> io::Result<UnixStre
 
 /// The agents here of jobs that are meant; all, if `None`.
 pub(super) fn find(job: Option<&str>) -> io::Result<Vec<Found>> {
+    let all = names_here()?;
+    let meant = all.iter().filter(|(name, _)| job.is_none_or(|job| name.is_meant_by(job)));
+    // One that ends meanwhile is not there.
+    Ok(meant.filter_map(|(job, host)| ask(job, *host).ok()).collect())
+}
+
+/// The other hosts of the job, by their numbers, whose agents are on this machine. (Names tell, whoever has
+/// taken them: nothing but a warning follows from it.)
+pub(super) fn others_here(job: &JobName, host: u32) -> Vec<u32> {
+    let names = names_here().unwrap_or_default().into_iter();
+    names.filter(|(name, other)| (name, *other != host) == (job, true)).map(|(_, other)| other).collect()
+}
+
+/// The jobs and hosts in the names of agents here, each once.
+fn names_here() -> io::Result<BTreeSet<(JobName, u32)>> {
     let begin = format!("@{}", prefix());
     let sockets = std::fs::read_to_string("/proc/net/unix")?;
     let names = sockets.lines().filter_map(|line| line.split_whitespace().last()?.strip_prefix(&begin));
-    let mut all: Vec<(JobName, u32)> = names
-        .filter_map(|name| {
-            let (name, host) = name.rsplit_once('.')?;
-            Some((name.parse::<JobName>().ok()?, host.parse().ok()?))
-        })
-        .filter(|(name, _)| job.is_none_or(|job| name.is_meant_by(job)))
-        .collect();
-    all.sort();
-    all.dedup();
-    // One that ends meanwhile is not there.
-    Ok(all.iter().filter_map(|(job, host)| ask(job, *host).ok()).collect())
+    let read = |name: &str| {
+        let (name, host) = name.rsplit_once('.')?;
+        Some((name.parse().ok()?, host.parse().ok()?))
+    };
+    Ok(names.filter_map(read).collect())
 }
 
 fn ask(job: &JobName, host: u32) -> io::Result<Found> {
@@ -423,5 +433,14 @@ mod tests {
         drop(rendezvous);
         assert!(coming.join().unwrap());
         assert!(connect(&job, 4, WHAT).is_err());
+    }
+
+    #[test]
+    fn agents_of_other_hosts_that_are_on_this_machine_are_seen() {
+        let (job, another) = (JobName::new(), JobName::new());
+        let _agents = [(&job, 3), (&job, 1), (&another, 2)].map(|(job, host)| Rendezvous::open(job, host));
+        assert_eq!(others_here(&job, 3), [1]);
+        assert_eq!(others_here(&job, 2), [1, 3]);
+        assert_eq!(others_here(&JobName::new(), 3), [0; 0]);
     }
 }

@@ -43,6 +43,11 @@ impl Orphan {
         let rendezvous = Rendezvous::open(&succession.job, host)?;
         Ok(Orphan { succession, rendezvous, until: None, must_tell: false, ended_by: None })
     }
+
+    /// Other hosts of the job whose agents are on this machine.
+    pub(super) fn others_here(&self, host: u32) -> Vec<u32> {
+        succession::others_here(&self.succession.job, host)
+    }
 }
 
 /// Whether nobody is at the other end.

@@ -56,6 +56,7 @@ fn ups() -> Vec<Up> {
         Up::Output { stream: Stream::Err, rank: 3, bytes: b"text\n".to_vec() },
         Up::Done,
         Up::Alive,
+        Up::Beside(3),
         Up::OutOfMemory,
         Up::Store(StoreState { rank: 3, base: base(2), marks: [None, Some(marked(5))] }),
         Up::Store(StoreState { rank: u32::MAX, base: base(u64::MAX), marks: [Some(marked(u64::MAX)); 2] }),

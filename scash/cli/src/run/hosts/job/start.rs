@@ -115,6 +115,19 @@ impl Job<'_> {
         })
     }
 
+    /// The agents of two hosts are on one machine. A copy on one of them does not outlive the other.
+    pub(super) fn are_one_machine(&mut self, host: u32, other: u32) {
+        let has_copies = self.plan.replicas.as_ref().is_some_and(|replicas| replicas.copies > 0);
+        let (first, second) = (host.min(other), host.max(other));
+        let name = |host: u32| self.hosts.names.get(host as usize);
+        let (Some(first), Some(name)) = (name(first), name(second)) else { return };
+        if has_copies && self.beside_others.insert(second) {
+            crate::say(&format!(
+                "hosts {first} and {name} are one machine: if it is lost, a checkpoint is lost with its copy (--replicas)"
+            ));
+        }
+    }
+
     pub(super) fn ready(&mut self, host: u32) {
         self.link(host).stage = AgentStage::Ready;
         if self.start_by.is_some() && self.links.iter().all(|link| link.stage == AgentStage::Ready) {
