@@ -7,12 +7,14 @@ use super::table::{Table, number};
 use scash_bench::figures::median;
 use scash_bench::namespaces::address;
 use scash_bench::record::Record;
+use scash_bench::size;
 use scash_ft::Moment;
 use std::time::Duration;
 
 /// Two hosts, with as many ranks on each.
 pub(super) const HOSTS: u32 = 2;
-const ON: On = On::Hosts(4, HOSTS);
+const RANKS: u32 = 4;
+const ON: On = On::Hosts(RANKS, HOSTS);
 const OPTIONS: [&str; 5] = ["--replicas", "1", "--checkpoint", "seconds=0.25", "--no-rejoin"];
 /// Where the launcher is.
 const FIRST: u32 = 1;
@@ -43,6 +45,8 @@ pub(super) fn run(session: &Session, hosts: &Hosts) -> bool {
         "",
         "all stand still for",
         "first checkpoint",
+        "to other hosts, MB",
+        "MB/s",
     ]);
     let mut complete = true;
     for (shared, private) in MEMORIES {
@@ -54,13 +58,41 @@ pub(super) fn run(session: &Session, hosts: &Hosts) -> bool {
             let ms = |name: &str| {
                 let figure = |record: &Record| record.figures.get(name).copied();
                 let all: Vec<Option<f64>> = rounds.iter().map(|record| figure(record.as_ref()?)).collect();
-                number(median(&all).map(|us| us / 1e3))
+                median(&all).map(|us| us / 1e3)
             };
-            table.line([format!("{shared}, {private}"), what.to_owned(), ms("still_us"), ms("first_us")]);
+            let (still, first) = (ms("still_us"), ms("first_us"));
+            let copied = copied_mb(shared, private);
+            // Something may have been done before the first checkpoint.
+            let rate = copied.zip(first.filter(|ms| *ms > 0.0)).map(|(mb, ms)| 1e3 * mb / ms);
+            let cells = [still, first, copied, rate].map(number);
+            table.line([format!("{shared}, {private}"), what.to_owned()].into_iter().chain(cells));
         }
     }
-    session.show(&format!("{ON}, ms\n{table}"));
-    complete
+    let link = link(session, hosts);
+    let carries = number(link);
+    session.show(&format!(
+        "{ON}, ms\n{table}One bare TCP connection between the hosts carries {carries} MB/s, both ways together.\n"
+    ));
+    complete && link.is_some()
+}
+
+/// What the first checkpoint copies to other hosts, in megabytes: all that ranks have written.
+fn copied_mb(shared: &str, private: &str) -> Option<f64> {
+    let bytes = |text| size::parse(text).ok();
+    let all = bytes(shared)? + RANKS as usize * bytes(private)?;
+    Some(all as f64 / 1e6)
+}
+
+/// What the network between two hosts carries: megabytes a second, both ways together.
+fn link(session: &Session, hosts: &Hosts) -> Option<f64> {
+    let words = ["sockets", "--lengths", "1M"];
+    let job = hosts.reached_by(Job::new("scash-comm-bench", On::Hosts(2, HOSTS), words));
+    let once = |_| {
+        let record = session.measured(session.runner.run(&job))?.into_iter().next()?;
+        record.figures.get("both_ways_mb_s").copied()
+    };
+    let all: Vec<Option<f64>> = (0..session.how.rounds(3)).map(once).collect();
+    median(&all)
 }
 
 fn measure(session: &Session, hosts: &Hosts, event: Event, [shared, private]: [&str; 2]) -> Option<Record> {
