@@ -301,7 +301,8 @@ fn kernels_are_compared_with_every_mpi_library_that_is_here() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() || text.contains("no end in 15 s"), "{}: {said}", output.status);
         assert!(text.contains(&format!("is, class S (2 ranks, {provider})")), "{text}");
-        assert_eq!(text.lines().filter(|line| line.starts_with("scash ")).count(), 2, "{text}");
+        let ours: Vec<&str> = text.lines().filter(|line| line.starts_with("scash ")).collect();
+        assert!(ours.len() == 2 && !ours.iter().any(|row| row.contains("failed")), "{text}");
         for rival in ["Open MPI", "Open MPI, UCX", "MPICH"] {
             let missing = text.lines().find(|line| line.starts_with(&format!("Not measured: {rival}:")));
             if let Some(why) = missing {

@@ -7,7 +7,7 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, FarShell, Hosts, HostsJob, MARK, new_mark, run, run_beside};
+use scash_tests::cluster::{Ended, FarShell, Hosts, HostsJob, MARK, hung_up, new_mark, run, run_beside};
 use scash_tests::cluster::{launcher, rank_of, wait_for_status_on, wait_until_all_are_gone};
 use std::path::Path;
 use std::process::Command;
@@ -172,71 +172,6 @@ fn connections_that_the_user_wants_cut_are_missed_as_if_the_network_were_cut() {
     }
 }
 
-/// Where a rank of the host stands that is cut off, and what goes before.
-const POINTS: [(&str, &[&str]); 16] = [
-    ("barrier 45 after enter", &[]),
-    ("barrier 46 after flush", &[]),
-    ("barrier 46 after meet", &[]),
-    ("barrier 47 after done", &[]),
-    ("checkpoint 2 after due", &[]),
-    ("checkpoint 2 after stop", &[]),
-    ("checkpoint 2 after copy", &[]),
-    ("checkpoint 2 after fence", &[]),
-    ("checkpoint 2 after mark", &[]),
-    ("checkpoint 2 after meet", &[]),
-    ("checkpoint 2 after done", &[]),
-    ("image 1 after restored in incarnation 1", &["kill rank 3 at barrier 45"]),
-    ("image 1 after described in incarnation 1", &["kill rank 3 at barrier 45"]),
-    ("recovery 1 after joined in incarnation 1", &["kill rank 3 at barrier 45"]),
-    ("recovery 1 after copied in incarnation 1", &["kill rank 3 at barrier 45"]),
-    ("recovery 1 after resumed in incarnation 1", &["kill rank 3 at barrier 45"]),
-];
-
-/// Runs a job once for each point, and has `cut` see to the host of a rank that is stopped there for 300 ms.
-/// `is_missed`: the launcher will have said something of that host.
-fn is_cut_at_each_point(options: &str, is_missed: bool, cut: impl Fn(&Hosts, &HostsJob, i32)) {
-    let Some(hosts) = Hosts::new(3) else { return };
-    for (point, before) in POINTS {
-        let job = replicas(hosts.job(THREE)).options(options);
-        let job = job.option("--inject", &format!("stop rank 1 for 300ms at {point}"));
-        let job = before.iter().fold(job, |job, before| job.option("--inject", before));
-        let ended = hosts.run_through(job.until_on(HERE, Path::new(env!("CARGO_BIN_EXE_until"))), |front| {
-            let started = Instant::now();
-            while hosts.stopped(2) == 0 {
-                assert!(started.elapsed() < Duration::from_secs(60), "{point}: no rank is stopped");
-            }
-            cut(&hosts, &job, front);
-        });
-        assert!(!ended.err.contains("from the beginning"), "{point}: {ended}");
-        assert_eq!(ended.err.contains("host 10.77.0.2"), is_missed, "{point}: {ended}");
-    }
-}
-
-#[test]
-fn a_cut_at_each_point_that_heals_before_anybody_misses_the_host_changes_nothing() {
-    // With a heartbeat that takes its time, nobody is missed.
-    is_cut_at_each_point("--heartbeat 2s", false, |hosts, _, _| {
-        hosts.cut(2);
-        std::thread::sleep(Duration::from_millis(400));
-        hosts.plug_in(2);
-    });
-}
-
-/// The host is done without, and its agent and ranks, which have gone on meanwhile, do no harm when the cut
-/// heals: while the others are on their way back, and when these have gone on.
-#[test]
-fn a_cut_at_each_point_may_heal_when_the_others_do_without_the_host() {
-    for words in ["host 10.77.0.2 is lost", "copies of each checkpoint: 1, whole\n"] {
-        is_cut_at_each_point("", true, |hosts, job, front| {
-            hosts.cut(2);
-            wait_for(job, front, "host 10.77.0.2 is lost");
-            wait_for(job, front, words);
-            hosts.plug_in(2);
-            wait_for(job, front, "host 10.77.0.2 is there; ranks 1, 2");
-        });
-    }
-}
-
 #[test]
 fn without_heartbeats_a_host_that_is_cut_off_is_missed_by_its_ranks_or_after_a_while() {
     let Some(hosts) = Hosts::new(3) else { return };
@@ -269,12 +204,94 @@ fn without_heartbeats_a_host_that_is_down_is_lost_and_not_the_one_that_misses_it
 
 /// The command that starts the program `until` by that remote shell, for a launcher that is on a host where
 /// no rank is.
-fn far_job(hosts: &Hosts, shell: &FarShell, options: &str) -> Command {
+fn far_job(hosts: &Hosts, shell: &FarShell, options: &str, failures: &[&str]) -> Command {
     let job = replicas(hosts.job_by("10.77.0.2,10.77.0.3", shell.path())).options(options);
+    let job = failures.iter().fold(job, |job, failure| job.option("--inject", failure));
     let there = job.until(Path::new(env!("CARGO_BIN_EXE_until")));
     let mut command = hosts.job("").on(HERE, there.get_program());
     command.args(there.get_args());
     command
+}
+
+/// Where a rank of the host stands that is cut off, and what goes before.
+const POINTS: [(&str, &[&str]); 16] = [
+    ("barrier 45 after enter", &[]),
+    ("barrier 46 after flush", &[]),
+    ("barrier 46 after meet", &[]),
+    ("barrier 47 after done", &[]),
+    ("checkpoint 2 after due", &[]),
+    ("checkpoint 2 after stop", &[]),
+    ("checkpoint 2 after copy", &[]),
+    ("checkpoint 2 after fence", &[]),
+    ("checkpoint 2 after mark", &[]),
+    ("checkpoint 2 after meet", &[]),
+    ("checkpoint 2 after done", &[]),
+    ("image 1 after restored in incarnation 1", &["kill rank 0 at barrier 45"]),
+    ("image 1 after described in incarnation 1", &["kill rank 0 at barrier 45"]),
+    ("recovery 1 after joined in incarnation 1", &["kill rank 0 at barrier 45"]),
+    ("recovery 1 after copied in incarnation 1", &["kill rank 0 at barrier 45"]),
+    ("recovery 1 after resumed in incarnation 1", &["kill rank 0 at barrier 45"]),
+];
+
+/// Runs a job once for each point, and has `cut` see to the last host when its rank is stopped there, for two
+/// seconds. Returns what was said each time, and how many ranks had died of themselves.
+fn is_cut_at_each_point(options: &str, cut: impl Fn(&Hosts)) -> Vec<(Ended, usize)> {
+    let Some(hosts) = Hosts::new(3) else { return Vec::new() };
+    let shell = FarShell::new(&hosts);
+    let run = |(point, before): &(&str, &[&str])| {
+        let stop = format!("stop rank 1 for 2s at {point}");
+        let failures = [&[stop.as_str()], *before].concat();
+        let ended = hosts.run_through(far_job(&hosts, &shell, options, &failures), |_| {
+            let started = Instant::now();
+            while hosts.stopped(3) == 0 {
+                assert!(started.elapsed() < Duration::from_secs(60), "{point}: no rank is stopped");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            cut(&hosts);
+        });
+        assert!(!ended.err.contains("from the beginning"), "{point}: {ended}");
+        (ended, before.len())
+    };
+    POINTS.iter().map(run).collect()
+}
+
+#[test]
+fn a_cut_at_each_point_that_heals_before_anybody_misses_the_host_changes_nothing() {
+    // With a heartbeat that takes its time, nobody is missed.
+    let all = is_cut_at_each_point("--heartbeat 5s", |hosts| {
+        hosts.cut(3);
+        std::thread::sleep(Duration::from_millis(400));
+        hosts.plug_in(3);
+    });
+    for (ended, died) in all {
+        assert_eq!(ended.err.lines().filter(|line| !hung_up(line)).count(), died, "{ended}");
+    }
+}
+
+/// The host stands still meanwhile. Its agent and its rank go on behind the cut as if nothing had been.
+fn a_host_that_was_done_without_does_no_harm(others: &str) {
+    let all = is_cut_at_each_point("", |hosts| {
+        hosts.signal(3, Signal::SIGSTOP);
+        hosts.cut(3);
+        wait_for_status_on(hosts, HERE, "host 10.77.0.3 is lost");
+        wait_for_status_on(hosts, HERE, others);
+        hosts.plug_in(3);
+        hosts.signal(3, Signal::SIGCONT);
+        wait_for_status_on(hosts, HERE, "host 10.77.0.3 is there; ranks 1");
+    });
+    for (ended, _) in all {
+        ended.said(&["rank 1 comes back on host 10.77.0.2", "host 10.77.0.3 is back"]);
+    }
+}
+
+#[test]
+fn a_cut_at_each_point_may_heal_when_the_host_has_just_been_missed() {
+    a_host_that_was_done_without_does_no_harm("host 10.77.0.3 is lost");
+}
+
+#[test]
+fn a_cut_at_each_point_may_heal_when_the_others_have_gone_on() {
+    a_host_that_was_done_without_does_no_harm("host 10.77.0.2 is there; ranks 0, 1");
 }
 
 #[test]
@@ -282,7 +299,7 @@ fn a_launcher_that_reaches_no_host_for_a_while_leaves_the_job_to_the_next_one() 
     let Some(hosts) = Hosts::new(3) else { return };
     let shell = FarShell::new(&hosts);
     let (mut job, mark) = (String::new(), new_mark());
-    let ended = run_beside(far_job(&hosts, &shell, ""), |front| {
+    let ended = run_beside(far_job(&hosts, &shell, "", &[]), |front| {
         wait_for_status_on(&hosts, HERE, "copies of each checkpoint: 1, whole\n");
         hosts.cut(1);
         job = front.to_string();
@@ -303,7 +320,7 @@ fn a_launcher_that_reaches_no_host_for_a_while_leaves_the_job_to_the_next_one() 
 fn a_host_is_not_taken_in_before_its_former_agent_has_ended() {
     let Some(hosts) = Hosts::new(3) else { return };
     let shell = FarShell::new(&hosts);
-    let ended = hosts.run_through(far_job(&hosts, &shell, ""), |_| {
+    let ended = hosts.run_through(far_job(&hosts, &shell, "", &[]), |_| {
         wait_for_status_on(&hosts, HERE, "copies of each checkpoint: 1, whole\n");
         hosts.signal(3, Signal::SIGSTOP);
         hosts.cut(3);

@@ -10,7 +10,7 @@ use scash_tests::cluster::{
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Two hosts of two ranks each, and one that has none.
 const THREE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
@@ -99,11 +99,14 @@ fn the_other_launcher_goes_on_when_the_first_one_dies_as_it_does_without_a_host(
     let Some(hosts) = Hosts::new(3) else { return };
     for moment in ["after recalled", "after ended", "after rewound", "2 after rewound", "after started"] {
         let _ = std::fs::remove_file(hosts.file("end"));
-        let job = job(&hosts, THREE).option("--inject", "kill host 10.77.0.2 at checkpoint 3");
-        let job = job.option("--inject", &format!("kill launcher at recovery {moment}"));
+        let dies = format!("kill launcher at recovery {moment}");
+        let job = job(&hosts, THREE).option("--inject", &dies);
         Orphan::of(&hosts, command(&hosts, &job), |front| {
-            let file = format!("/proc/{front}/stat");
+            wait_for_status_on(&hosts, HERE, WHOLE);
+            hosts.kill(2);
+            let (file, started) = (format!("/proc/{front}/stat"), Instant::now());
             while !std::fs::read_to_string(&file).unwrap_or_default().contains(") Z") {
+                assert!(started.elapsed() < Duration::from_secs(30), "the launcher lives");
                 std::thread::sleep(Duration::from_millis(5));
             }
         });

@@ -43,8 +43,8 @@ pub(super) fn run(session: &Session, hosts: &Hosts) -> bool {
     let mut table = Table::new([
         "shared by all, private of each of 4 ranks",
         "",
-        "all stand still for",
-        "first checkpoint",
+        "all stand still for, ms",
+        "first checkpoint, ms",
         "to other hosts, MB",
         "MB/s",
     ]);
@@ -71,12 +71,13 @@ pub(super) fn run(session: &Session, hosts: &Hosts) -> bool {
     let link = link(session, hosts);
     let carries = number(link);
     session.show(&format!(
-        "{ON}, ms\n{table}One bare TCP connection between the hosts carries {carries} MB/s, both ways together.\n"
+        "{ON}\n{table}One bare TCP connection between the hosts carries {carries} MB/s, both ways together.\n"
     ));
     complete && link.is_some()
 }
 
-/// What the first checkpoint copies to other hosts, in megabytes: all that ranks have written.
+/// What the first checkpoint copies to other hosts, in megabytes, but for what a rank has besides the memory
+/// that it was told to write.
 fn copied_mb(shared: &str, private: &str) -> Option<f64> {
     let bytes = |text| size::parse(text).ok();
     let all = bytes(shared)? + RANKS as usize * bytes(private)?;
@@ -89,6 +90,7 @@ fn link(session: &Session, hosts: &Hosts) -> Option<f64> {
     let job = hosts.reached_by(Job::new("scash-comm-bench", On::Hosts(2, HOSTS), words));
     let once = |_| {
         let record = session.measured(session.runner.run(&job))?.into_iter().next()?;
+        session.object(&record);
         record.figures.get("both_ways_mb_s").copied()
     };
     let all: Vec<Option<f64>> = (0..session.how.rounds(3)).map(once).collect();

@@ -73,16 +73,21 @@ fn a_job_that_loses_nobody_ends_without_a_word() {
 }
 
 #[test]
-fn hosts_that_are_one_machine_are_named_where_one_would_keep_copies_of_the_other() {
+fn hosts_that_are_one_machine_are_named_where_copies_are_kept() {
     let place = Place::new();
     let rsh = place.file("rsh").display().to_string();
     let three = ["run", "--host", "127.0.0.1,127.0.0.2,127.0.0.3:spare", "--rsh", &rsh];
     let ended = run(command(three.into_iter().chain(["--replicas", "1", "true"])));
     let mut lines = said(&ended);
     lines.sort_unstable();
-    let are_one = |one, other| format!("hosts 127.0.0.{one} and 127.0.0.{other} are one machine: ");
+    let are_one = |one, other| format!("hosts 127.0.0.{one} and 127.0.0.{other} are one machine, ");
     assert!(lines.len() == 2 && lines[0].contains(&are_one(1, 2)), "{lines:?}");
-    assert!(lines[1].contains("and 127.0.0.3 are one machine: "), "{lines:?}");
+    assert!(lines[1].contains("and 127.0.0.3 are one machine, "), "{lines:?}");
+    let file = place.file("hosts");
+    fs::write(&file, "127.0.0.1 rack=a\n127.0.0.2 rack=a\n").unwrap();
+    let file = file.display().to_string();
+    let racked = ["run", "--hostfile", &file, "--rsh", &rsh, "--replicas", "1", "true"];
+    assert!(said(&run(command(racked.into_iter()))).is_empty());
     let two = ["run", "--host", "127.0.0.1,127.0.0.2", "--rsh", &rsh, "true"];
     assert!(said(&run(command(two.into_iter()))).is_empty());
 }

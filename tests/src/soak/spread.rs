@@ -36,7 +36,7 @@ pub struct Spread {
     pub late: Option<(u32, u32)>,
     /// Whether ranks of a lost host wait until it is back.
     pub ranks_wait: bool,
-    /// The rack of each host, if racks are named: copies go to another one.
+    /// The rack of each host, if racks are named: copies go to another one, if there is one.
     pub racks: Option<Vec<u32>>,
 }
 

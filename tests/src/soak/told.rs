@@ -169,8 +169,9 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
     }
     if let Some((name, why)) = text.strip_prefix("host ").and_then(|rest| rest.split_once(": ")) {
         // It may have been lost just as it was called.
+        let ends = ["` was killed by signal 9 ", "` has closed its output"];
         let is_killed =
-            why.starts_with("no agent has answered: ") && why.contains("` was killed by signal 9 ");
+            why.starts_with("no agent has answered: ") && ends.iter().any(|end| why.contains(end));
         if let Some(host) = host(name).filter(|_| is_killed || why.starts_with("nothing is kept of job ")) {
             return Some(News::KeepsNothing(host));
         }

@@ -339,7 +339,9 @@ pub(super) fn others_here(job: &JobName, host: u32) -> Vec<u32> {
 /// The jobs and hosts in the names of agents here, each once.
 fn names_here() -> io::Result<BTreeSet<(JobName, u32)>> {
     let begin = format!("@{}", prefix());
-    let sockets = std::fs::read_to_string("/proc/net/unix")?;
+    // Names of others may be any bytes.
+    let sockets = std::fs::read("/proc/net/unix")?;
+    let sockets = String::from_utf8_lossy(&sockets);
     let names = sockets.lines().filter_map(|line| line.split_whitespace().last()?.strip_prefix(&begin));
     let read = |name: &str| {
         let (name, host) = name.rsplit_once('.')?;

@@ -115,15 +115,19 @@ impl Job<'_> {
         })
     }
 
-    /// The agents of two hosts are on one machine. A copy on one of them does not outlive the other.
+    /// The agents of two hosts are on one machine, which is lost as two of them. It is nothing new to who has
+    /// named a rack for both.
     pub(super) fn are_one_machine(&mut self, host: u32, other: u32) {
         let has_copies = self.plan.replicas.as_ref().is_some_and(|replicas| replicas.copies > 0);
         let (first, second) = (host.min(other), host.max(other));
         let name = |host: u32| self.hosts.names.get(host as usize);
-        let (Some(first), Some(name)) = (name(first), name(second)) else { return };
-        if has_copies && self.beside_others.insert(second) {
+        let (Some(one), Some(other)) = (name(first), name(second)) else { return };
+        let rack = |host: u32| self.hosts.racks.get(host as usize);
+        let are_known = rack(first).is_some() && rack(first) == rack(second);
+        if has_copies && !are_known && self.beside_others.insert(second) {
             crate::say(&format!(
-                "hosts {first} and {name} are one machine: if it is lost, a checkpoint is lost with its copy (--replicas)"
+                "hosts {one} and {other} are one machine, and are lost together: to --replicas they are two, unless \
+                 --hostfile names a rack for both (rack=R)"
             ));
         }
     }
