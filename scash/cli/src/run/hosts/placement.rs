@@ -7,7 +7,7 @@
 
 use crate::run::recovery::{HeldStores, StoreState};
 use scash_ft::recovery::{KnownRestart, RankStores, RecoveryPlan, Survivor, Unrecoverable, hosts_with, plan};
-use scash_ft::{Base, Epoch};
+use scash_ft::{Base, Epoch, Mark};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,7 +103,8 @@ pub(super) struct KnownStores<'a> {
     /// What the stores say of all hosts that are not lost.
     pub(super) states: &'a States,
     pub(super) lost: &'a BTreeSet<u32>,
-    /// Hosts that were lost and are there again, with nothing of what they had.
+    /// Hosts that were lost and are there again, with nothing of what they had. What has been copied to them
+    /// since counts.
     pub(super) returned: &'a BTreeSet<u32>,
     /// Of restarts.
     pub(super) known: KnownRestart,
@@ -111,6 +112,35 @@ pub(super) struct KnownStores<'a> {
     pub(super) may_have_run: bool,
     /// An epoch that all ranks are known to have had.
     pub(super) committed: Epoch,
+}
+
+impl KnownStores<'_> {
+    /// Whether a host has the store of a rank, or may have: one that has come back has what was copied to it.
+    fn has(&self, host: u32, rank: u32) -> bool {
+        let state = self.states.get(&(host, rank));
+        let was_copied = || state.is_some_and(|state| state.marks.iter().any(Option::is_some));
+        !self.lost.contains(&host) && (!self.returned.contains(&host) || was_copied())
+    }
+
+    /// Of those where a rank and its copies are made, the hosts that have its store.
+    fn regular_hosts(&self, layout: &Layout, rule: &CopyRule, rank: u32) -> Vec<u32> {
+        let host = layout.host_of(rank);
+        let all = std::iter::once(host).chain(holders(layout, rule, host));
+        all.filter(|host| self.has(*host, rank)).collect()
+    }
+
+    /// The hosts that had a rank, or a copy, when ranks were started the last time: they have what all were
+    /// started from, and may get no more. So have those that a lost launcher has told of a restart which has
+    /// come to nothing. What others have is of former incarnations, and says nothing.
+    fn current_hosts(&self, layout: &Layout, rank: u32) -> impl Iterator<Item = u32> {
+        let start = self.known.base().filter(|base| base.epoch > Epoch(0));
+        let is_current = move |host: u32| {
+            self.states.get(&(host, rank)).zip(start).is_some_and(|(state, start)| {
+                state.base == start || state.base.incarnation > start.incarnation
+            })
+        };
+        (0..layout.hosts()).filter(move |host| self.has(*host, rank) && is_current(*host))
+    }
 }
 
 /// How ranks go on that ran as `layout` says.
@@ -123,22 +153,12 @@ pub(super) fn course(
     rule: &CopyRule,
     wishes: Wishes<'_>,
 ) -> Result<Continuation, Unrecoverable> {
-    let KnownStores { states, lost, returned, known, may_have_run, committed } = found;
-    let is_there = |host: &u32| !lost.contains(host) && !returned.contains(host);
-    let regular = |rank: u32| {
-        let host = layout.host_of(rank);
-        std::iter::once(host).chain(holders(layout, rule, host)).filter(is_there).collect::<Vec<u32>>()
-    };
-    // And those that had the rank, or a copy, when ranks were started the last time: they get no more, but
-    // have what all were started from. What others have is of former incarnations, and says nothing.
-    let start = known.base().filter(|base| base.epoch > Epoch(0));
+    let KnownStores { states, lost, known, may_have_run, committed, .. } = found;
+    let regular = |rank: u32| found.regular_hosts(layout, rule, rank);
     let hosts_of = |rank: u32| {
         let mut all = regular(rank);
-        let is_current = |host: &u32| {
-            states.get(&(*host, rank)).zip(start).is_some_and(|(state, start)| state.base == start)
-        };
-        let former = (0..layout.hosts()).filter(|host| is_there(host) && is_current(host));
-        let former: Vec<u32> = former.filter(|host| !all.contains(host)).collect();
+        let former = found.current_hosts(layout, rank).filter(|host| !all.contains(host));
+        let former: Vec<u32> = former.collect();
         all.extend(former);
         // What a rank cannot go on from may be damaged.
         all.sort_by_key(|host| wishes.refused.contains(&(rank, *host)));
@@ -261,8 +281,14 @@ fn whole(
     let with_epoch = hosts_with(&all, known, epoch)?;
     let lacks = |(number, (rank, hosts)): (u32, (&RankStores, &Vec<u32>))| {
         let regular = regular(number);
-        // Those that ranks were not started with may be of former incarnations, and say nothing.
-        let mut current = rank.survivors.iter().filter(|store| Some(store.base) == known.base());
+        // Others may be of former incarnations, and say nothing. (A copy that was made since ranks were
+        // started knows by its marks alone.)
+        let has_part = |store: &&Survivor| {
+            let of_these =
+                |mark: &Mark| known.base().is_some_and(|base| base.incarnation == mark.incarnation);
+            Some(store.base) == known.base() || store.marks.iter().flatten().any(of_these)
+        };
+        let mut current = rank.survivors.iter().filter(has_part);
         current.any(|store| regular.contains(&store.host) && !hosts.contains(&store.host))
     };
     if epoch <= committed || !(0..).zip(all.iter().zip(&with_epoch)).any(lacks) {

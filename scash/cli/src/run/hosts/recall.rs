@@ -221,6 +221,11 @@ impl Recall {
         is_recalled
     }
 
+    /// The launcher before is lost, and a host had come back under it, before ranks were started again.
+    pub(super) fn had_returned(&mut self, host: u32) {
+        self.returned.insert(host);
+    }
+
     /// Whether a host has come back since ranks were recalled: its agent has nothing of what it had printed.
     pub(super) fn has_returned(&self, host: u32) -> bool {
         self.returned.contains(&host)

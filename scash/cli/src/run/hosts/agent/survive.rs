@@ -121,6 +121,9 @@ impl Agent {
         *told = Epoch(told.0.saturating_add(news.epochs));
         *committed = (*told).max(*committed);
         let committed = Up::Committed(*told);
+        if self.is_orphan() {
+            return Ok(()); // another launcher that has come hears it with all that is kept
+        }
         if news.resumed {
             self.send(&Up::Resumed)?;
         }
@@ -135,10 +138,11 @@ impl Agent {
         }
     }
 
-    /// Passes on what ranks have said that cannot wait for a checkpoint.
+    /// Passes on what ranks have said that cannot wait for a checkpoint; to the launcher that they had.
     pub(super) fn pass_sayings_on(&mut self) -> Result<(), Refusal> {
+        let is_orphan = self.is_orphan();
         while let Some(lines) = self.survival().and_then(|survival| survival.kept.user_messages.next()) {
-            for part in lines.as_bytes().chunks(MOST_OUTPUT) {
+            for part in lines.as_bytes().chunks(MOST_OUTPUT).filter(|_| !is_orphan) {
                 self.send(&Up::Said(part.to_vec()))?;
             }
         }

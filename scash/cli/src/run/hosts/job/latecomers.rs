@@ -33,13 +33,14 @@ impl Job<'_> {
         }
     }
 
-    /// An agent has come with what it has kept. Takes note of that, and returns whether the host can be taken
-    /// in: ranks may have gone on without it, or have been started again without the hosts that are here.
-    pub(super) fn take_what_is_kept(&mut self, host: u32) -> bool {
-        let Some(Survival { may_keep, found, come, recall, .. }) = &mut self.survival else { return false };
+    /// An agent has come with what it has kept. Takes note of that, and returns whether that is nothing; `None`
+    /// if the host cannot be taken in: ranks may have gone on without it, or have been started again without
+    /// the hosts that are here.
+    pub(super) fn take_what_is_kept(&mut self, host: u32) -> Option<bool> {
+        let Some(Survival { may_keep, found, come, recall, .. }) = &mut self.survival else { return None };
         let Some(keeping) = self.keepings[host as usize].as_ref().filter(|_| may_keep.contains(&host)) else {
             self.not_back(host, "ranks have gone on without what it has kept");
-            return false;
+            return None;
         };
         if keeping.base.incarnation > found.incarnation {
             // Ranks may be elsewhere since. What has come is printed first: the next launcher gets it, too.
@@ -47,12 +48,12 @@ impl Job<'_> {
                 let name = &self.hosts.names[host as usize];
                 self.leave_what_was_found(format!("host {name} knows of a later restart than all others"));
             }
-            return false;
+            return None;
         }
         recall.have_had(committed(std::slice::from_ref(&self.keepings[host as usize]), *found));
-        keeping.tell_what_was_printed(host, &self.layout, come);
+        let has_just_come = keeping.tell_what_was_printed(host, &self.layout, come);
         may_keep.remove(&host);
-        true
+        Some(has_just_come)
     }
 
     /// Leaves the job to another launcher, with what hosts keep.

@@ -242,12 +242,11 @@ impl Job<'_> {
             return;
         }
         let is_of_orphan = link.is_of_orphan;
-        if is_of_orphan && !self.take_what_is_kept(host) {
-            return;
-        }
+        let kept = if is_of_orphan { self.take_what_is_kept(host) } else { Some(true) };
+        let Some(has_nothing) = kept else { return };
         let Some(survival) = &mut self.survival else { return };
         let is_recalled =
-            if is_of_orphan { survival.recall.came(host) } else { survival.recall.returned(host) };
+            if has_nothing { survival.recall.returned(host) } else { survival.recall.came(host) };
         if is_recalled {
             survival.expect_ends();
         }

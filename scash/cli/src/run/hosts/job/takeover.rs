@@ -78,6 +78,8 @@ impl Job<'_> {
             return Err(format!("it is of {} ranks on {} hosts", layout.size(), layout.hosts()));
         }
         self.keepings[host as usize] = Some(keeping);
+        // If it is called again, that has nothing to do with the launcher that it had.
+        self.served.remove(&host);
         self.link(host).stage = AgentStage::Ready;
         if self.is_taken_over() {
             self.take_over();
@@ -169,8 +171,9 @@ impl Job<'_> {
         (*recovery, *found) = (Recovery::new(ranks, limit, base), base);
         recall.take_over(committed(&self.keepings, base));
         for (host, keeping) in (0..).zip(&self.keepings) {
-            if let Some(keeping) = keeping {
-                keeping.tell_what_was_printed(host, &self.layout, come);
+            let Some(keeping) = keeping else { continue };
+            if keeping.tell_what_was_printed(host, &self.layout, come) {
+                recall.had_returned(host);
             }
         }
         let is_there = |host: &u32| self.links[*host as usize].stage == AgentStage::Ready;
@@ -219,12 +222,21 @@ impl Job<'_> {
 }
 
 impl Keeping {
-    /// How much of what ranks of the host have printed is out, and need not come from there.
-    pub(super) fn tell_what_was_printed(&self, host: u32, layout: &Layout, come: &mut [Lengths]) {
-        layout.ranks_of(host).for_each(|rank| come[rank as usize] = [0; 2]);
+    /// How much of what ranks of the host have printed is out, and need not come from there. Returns whether
+    /// the agent has nothing of them: the host had come back when the launcher was lost, and was told that they
+    /// are elsewhere. (One that got ranks with a restart which it has not begun yet was told what had been
+    /// printed.)
+    pub(super) fn tell_what_was_printed(&self, host: u32, layout: &Layout, come: &mut [Lengths]) -> bool {
+        let has_just_come = layout.first_of(host).is_some()
+            && self.layout.first_of(host).is_none()
+            && !self.printed.iter().any(|(rank, _)| layout.is_on(*rank, host));
+        // Nobody knows how much of it the launcher had printed that is lost, too.
+        let nothing = if has_just_come { [u64::MAX; 2] } else { [0; 2] };
+        layout.ranks_of(host).for_each(|rank| come[rank as usize] = nothing);
         for (rank, lengths) in self.printed.iter().filter(|(rank, _)| layout.is_on(*rank, host)) {
             come[*rank as usize] = *lengths;
         }
+        has_just_come
     }
 }
 
@@ -310,6 +322,22 @@ mod tests {
         assert_eq!(newest(&keepings).map(|kept| &kept.layout), Some(&without));
         let of_spare = [None, keeping(2, None, false)];
         assert_eq!(newest(&of_spare).map(|kept| kept.base), Some(base(2)));
+    }
+
+    #[test]
+    fn what_a_host_had_printed_that_had_just_come_back_is_not_known() {
+        let layout = Layout::new(&[1, 1]).unwrap();
+        let tell = |kept: Keeping| {
+            let mut come = [[5; 2]; 2];
+            (kept.tell_what_was_printed(1, &layout, &mut come), come[1])
+        };
+        let kept = || keeping(1, None, false).unwrap();
+        assert_eq!(tell(kept()), (false, [0; 2]));
+        assert_eq!(tell(Keeping { printed: vec![(1, [7, 0])], ..kept() }), (false, [7, 0]));
+        let without = || Keeping { layout: layout.moved(|_| 0).unwrap(), ..kept() };
+        assert_eq!(tell(without()), (true, [u64::MAX; 2]));
+        let comes = Keeping { printed: vec![(1, [7, 0])], ..without() };
+        assert_eq!(tell(comes), (false, [7, 0]));
     }
 
     #[test]

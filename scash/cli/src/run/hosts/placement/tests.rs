@@ -219,6 +219,64 @@ fn an_epoch_that_some_copy_has_not_is_gone_on_from_if_there_is_no_other() {
     assert_eq!(without(&[0]).plan.base.epoch, Epoch(7));
 }
 
+/// It has no record of the last restart before the next one.
+#[test]
+fn a_copy_made_since_the_last_restart_may_lack_an_epoch_too() {
+    let layout = Layout::new(&[1, 1]).unwrap();
+    let mut all = states(&layout, 1, base(1, 4), &[5, 6]);
+    all.insert((1, 0), StoreState { base: Base::default(), ..store(0, base(1, 4), &[5]) });
+    let course = of(base(1, 4), &layout, 1, &all, &[]).unwrap();
+    assert_eq!(course.plan.base, base(2, 5), "host 0 might be lost next");
+    let all = carried_out(all, &course.plan);
+    assert_eq!(of(base(2, 5), &course.layout, 1, &all, &[0]).unwrap().plan.base, base(3, 5));
+}
+
+/// All ranks had ended, and stores had been copied to a host that had come back, when another was lost.
+#[test]
+fn a_host_that_has_come_back_with_nothing_counts_with_what_was_copied_to_it() {
+    let layout = Layout::new(&[1, 1, 1]).unwrap();
+    let mut all = states(&layout, 1, base(3, 4), &[4, 5]);
+    // Of rank 1, whose copy was on host 2; it has nothing of rank 0.
+    let copied = StoreState { base: base(4, 5), ..store(1, base(3, 4), &[4, 5]) };
+    all.extend([((1, 1), copied), ((1, 0), store(0, Base::default(), &[]))]);
+    let (lost, back) = (BTreeSet::from([2]), BTreeSet::from([1]));
+    let course = |lost: &BTreeSet<u32>| {
+        let (known, committed) = (KnownRestart::Begun(base(4, 5)), Epoch(0));
+        let found =
+            KnownStores { states: &all, lost, returned: &back, known, may_have_run: false, committed };
+        course(found, &layout, &CopyRule::of(1), Wishes::NONE)
+    };
+    let found = course(&lost).unwrap();
+    assert_eq!((found.plan.base, found.layout.host_of(1)), (base(5, 5), 1));
+    let why = course(&BTreeSet::from([0, 2])).unwrap_err();
+    assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
+}
+
+/// Rank 0 has moved to host 0, and host 1, where it was, is the only other one that has it.
+#[test]
+fn a_store_that_knows_of_a_restart_which_the_next_launcher_does_not_know_of_counts() {
+    let layout = Layout::new(&[1, 1, 1]).unwrap();
+    let mut all = states(&layout, 1, base(1, 5), &[4, 5]);
+    // The ring goes on to host 2, which has not got its copy yet.
+    let moved = layout.moved(|rank| if rank == 1 { 0 } else { rank }).unwrap();
+    let told = |rank| StoreState { base: base(2, 5), ..store(rank, base(1, 5), &[4, 5]) };
+    all.extend([((1, 0), told(0)), ((1, 1), told(1))]);
+    all.extend([0, 1].map(|rank| ((2, rank), store(rank, Base::default(), &[]))));
+    let (lost, back) = (BTreeSet::from([0]), BTreeSet::new());
+    let known = KnownRestart::Begun(base(1, 5));
+    let found = KnownStores {
+        states: &all,
+        lost: &lost,
+        returned: &back,
+        known,
+        may_have_run: true,
+        committed: Epoch(5),
+    };
+    let found = course(found, &moved, &CopyRule::of(1), Wishes::NONE).unwrap();
+    assert_eq!(found.plan.base, base(3, 5));
+    assert_eq!([0, 1].map(|rank| found.layout.host_of(rank)), [1, 1]);
+}
+
 #[test]
 fn copies_of_former_incarnations_count_for_nothing() {
     let layout = Layout::new(&[1, 1, 1]).unwrap();
