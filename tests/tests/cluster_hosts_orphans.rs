@@ -374,8 +374,8 @@ fn a_launcher_that_reaches_only_a_host_that_had_just_come_back_does_not_begin_an
     ended.went_on();
 }
 
-/// Ranks wait for host 2, which comes back with nothing; the launcher dies before anything is copied to it. All
-/// that its rank has printed was seen, and the next launcher knows of no line of it.
+/// Ranks wait for host 2, which comes back with nothing; the launcher dies before anything is copied to it.
+/// All that its rank has printed was seen, and the next launcher knows of no line of it.
 #[test]
 fn a_host_had_just_come_back_with_nothing_of_what_its_rank_had_printed_when_the_launcher_died() {
     let Some(hosts) = Hosts::new(2) else { return };

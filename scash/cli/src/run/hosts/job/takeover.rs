@@ -223,9 +223,9 @@ impl Job<'_> {
 
 impl Keeping {
     /// How much of what ranks of the host have printed is out, and need not come from there. Returns whether
-    /// the agent has nothing of them: the host had come back when the launcher was lost, and was told that they
-    /// are elsewhere. (One that got ranks with a restart which it has not begun yet was told what had been
-    /// printed.)
+    /// the agent has nothing of them: the host had come back when the launcher was lost, and was told that
+    /// they are elsewhere. (One that got ranks with a restart which it has not begun yet was told what had
+    /// been printed.)
     pub(super) fn tell_what_was_printed(&self, host: u32, layout: &Layout, come: &mut [Lengths]) -> bool {
         let has_just_come = layout.first_of(host).is_some()
             && self.layout.first_of(host).is_none()
