@@ -112,6 +112,8 @@ pub(super) struct KnownStores<'a> {
     pub(super) may_have_run: bool,
     /// An epoch that all ranks are known to have had.
     pub(super) committed: Epoch,
+    /// Whether stores count that know of a later restart ([`course`]).
+    pub(super) with_later: bool,
 }
 
 impl KnownStores<'_> {
@@ -130,13 +132,12 @@ impl KnownStores<'_> {
     }
 
     /// The hosts that had a rank, or a copy, when ranks were started the last time: they have what all were
-    /// started from, and may get no more. So have those that a lost launcher has told of a restart which has
-    /// come to nothing. What others have is of former incarnations, and says nothing.
+    /// started from, and may get no more. What others have is of former incarnations, and says nothing.
     fn current_hosts(&self, layout: &Layout, rank: u32) -> impl Iterator<Item = u32> {
         let start = self.known.base().filter(|base| base.epoch > Epoch(0));
         let is_current = move |host: u32| {
             self.states.get(&(host, rank)).zip(start).is_some_and(|(state, start)| {
-                state.base == start || state.base.incarnation > start.incarnation
+                state.base == start || self.with_later && state.base.incarnation > start.incarnation
             })
         };
         (0..layout.hosts()).filter(move |host| self.has(*host, rank) && is_current(*host))
@@ -145,9 +146,23 @@ impl KnownStores<'_> {
 
 /// How ranks go on that ran as `layout` says.
 ///
+/// Stores that know of a later restart than `found` does are of one that has come to nothing with its
+/// launcher; or, if parts of a cluster have each gone on with the job, of another course of it. They count if
+/// ranks cannot go on without.
+///
 /// # Errors
 /// A rank has no store any more that it could come back from.
 pub(super) fn course(
+    found: KnownStores<'_>,
+    layout: &Layout,
+    rule: &CopyRule,
+    wishes: Wishes<'_>,
+) -> Result<Continuation, Unrecoverable> {
+    let with_later = || course_by(KnownStores { with_later: true, ..found }, layout, rule, wishes);
+    course_by(found, layout, rule, wishes).or_else(|why| with_later().map_err(|_| why))
+}
+
+fn course_by(
     found: KnownStores<'_>,
     layout: &Layout,
     rule: &CopyRule,
@@ -173,7 +188,8 @@ pub(super) fn course(
         let hosts = layout.hosts();
         for (rank, stores) in (0..).zip(&mut all).filter(|(_, stores)| stores.survivors.is_empty()) {
             let home = layout.host_of(rank);
-            let left = (1..hosts).map(|distance| (home + distance) % hosts).find(|host| !lost.contains(host));
+            // Its own host may be back, with nothing.
+            let left = (0..hosts).map(|distance| (home + distance) % hosts).find(|host| !lost.contains(host));
             stores.survivors.extend(left.map(|host| Survivor { host, marks: [None; 2], base }));
         }
     }

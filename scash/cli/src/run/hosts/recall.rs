@@ -289,7 +289,8 @@ impl Recall {
     ) -> KnownStores<'a> {
         // What this launcher has begun was not started yet.
         let may_have_run = self.found.is_some() && known.base() == self.found;
-        KnownStores { states, lost, returned: &self.returned, known, may_have_run, committed: self.committed }
+        let (returned, committed) = (&self.returned, self.committed);
+        KnownStores { states, lost, returned, known, may_have_run, committed, with_later: false }
     }
 
     /// All ranks go on so, which ran as `before` says. In the last round ranks get their places; the rounds

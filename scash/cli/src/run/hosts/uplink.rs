@@ -10,7 +10,7 @@ use crate::run::output::{Lengths, Sink, Stream};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use scash_comm::SecretBytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::ErrorKind::{Interrupted, WouldBlock};
 use std::io::{self, Write};
@@ -84,6 +84,8 @@ struct Sent {
     /// By rank: how much, and how much of that is out.
     lengths: Vec<Lengths>,
     seen: Vec<Lengths>,
+    /// Ranks that have come here from elsewhere, or are to be started here.
+    came: BTreeSet<u32>,
     /// By stream: pieces of which the launcher has not said that they are out, oldest first.
     unprinted: [VecDeque<SentPiece>; 2],
     /// By stream and rank: the beginning of a line that the launcher has, and shows when its end has come.
@@ -131,6 +133,7 @@ impl Sent {
             all.get_mut(rank as usize).into_iter().for_each(|sent| *sent = length);
         }
         self.forget(|other| other == rank);
+        self.came.insert(rank);
     }
 
     /// What was sent of these ranks is of no use any more, also to the next launcher.
@@ -177,7 +180,8 @@ impl Uplink {
     pub(super) fn keep(&self, ranks: usize) {
         let lengths = vec![[0; 2]; ranks];
         let seen = lengths.clone();
-        let sent = Sent { lengths, seen, unprinted: Default::default(), begun: Default::default() };
+        let came = BTreeSet::new();
+        let sent = Sent { lengths, seen, came, unprinted: Default::default(), begun: Default::default() };
         lock(&self.launcher).kept = Some(sent);
     }
 
@@ -258,11 +262,12 @@ impl Uplink {
             .map_or_else(Vec::new, |sent| sent.lengths.iter().copied().enumerate().collect())
     }
 
-    /// Ranks that have printed here, and how much of that is out.
+    /// Ranks that have printed here or have come here, and how much of what they have printed is out.
     pub(super) fn printed(&self) -> Vec<(u32, Lengths)> {
         let launcher = lock(&self.launcher);
-        let seen = launcher.kept.iter().flat_map(|sent| (0..).zip(sent.seen.iter().copied()));
-        seen.filter(|(_, lengths)| *lengths != [0; 2]).collect()
+        let Some(Sent { seen, came, .. }) = &launcher.kept else { return Vec::new() };
+        let is_known = |(rank, lengths): &(u32, Lengths)| *lengths != [0; 2] || came.contains(rank);
+        (0..).zip(seen.iter().copied()).filter(is_known).collect()
     }
 
     /// So much of what these ranks have printed was sent by others.
@@ -278,6 +283,7 @@ impl Uplink {
     pub(super) fn only(&self, ranks: &[u32]) {
         if let Some(sent) = &mut lock(&self.launcher).kept {
             sent.forget(|rank| !ranks.contains(&rank));
+            sent.came.retain(|rank| ranks.contains(rank));
         }
     }
 
@@ -455,6 +461,17 @@ mod tests {
         uplink.open().unwrap();
         assert_eq!(next.metadata().unwrap().len(), 0);
         assert_eq!(uplink.printed(), [(0, [11, 0]), (1, [504, 0])]);
+    }
+
+    #[test]
+    fn a_rank_that_has_come_is_known_though_nothing_of_it_was_printed_elsewhere() {
+        let uplink = Uplink::new(tempfile::tempfile().unwrap()).unwrap();
+        uplink.keep(2);
+        assert_eq!(uplink.printed(), []);
+        uplink.skip(&[(1, [0; 2])]);
+        assert_eq!(uplink.printed(), [(1, [0; 2])]);
+        uplink.only(&[0]);
+        assert_eq!(uplink.printed(), []);
     }
 
     #[test]

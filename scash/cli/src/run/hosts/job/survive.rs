@@ -446,8 +446,10 @@ impl Job<'_> {
         if missing.is_some() {
             self.go_on_for_output(host);
         }
+        // What an agent has that this launcher has called itself was made since, and is of no use.
+        let is_of_orphan = self.links[host as usize].is_of_orphan;
         let Some(Survival { recall, may_keep, .. }) = &mut self.survival else { return false };
-        if recall.is_undecided_after_another() && !recall.has_returned(host) {
+        if recall.is_undecided_after_another() && is_of_orphan {
             may_keep.insert(host);
         }
         recall.lost(host);

@@ -336,8 +336,10 @@ mod tests {
         assert_eq!(tell(Keeping { printed: vec![(1, [7, 0])], ..kept() }), (false, [7, 0]));
         let without = || Keeping { layout: layout.moved(|_| 0).unwrap(), ..kept() };
         assert_eq!(tell(without()), (true, [u64::MAX; 2]));
-        let comes = Keeping { printed: vec![(1, [7, 0])], ..without() };
-        assert_eq!(tell(comes), (false, [7, 0]));
+        for length in [[7, 0], [0; 2]] {
+            let comes = Keeping { printed: vec![(1, length)], ..without() };
+            assert_eq!(tell(comes), (false, length), "it was to be started with what it has brought along");
+        }
     }
 
     #[test]

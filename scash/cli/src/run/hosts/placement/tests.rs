@@ -50,6 +50,7 @@ fn course_to(
         known: KnownRestart::Started(started),
         may_have_run: false,
         committed: Epoch(0),
+        with_later: false,
     };
     course(found, layout, &CopyRule::of(copies), wishes)
 }
@@ -142,6 +143,7 @@ fn ranks_whose_stores_are_all_lost_begin_anew_if_nobody_has_come_further() {
         known,
         may_have_run: false,
         committed: Epoch(0),
+        with_later: false,
     };
     let course = |known, all| course(found(known, all), &layout, &CopyRule::of(1), Wishes::NONE);
     // Host 2 was not to hold a copy of rank 0: what it has of it is of former times, or nothing.
@@ -167,7 +169,15 @@ fn a_launcher_that_reaches_no_store_of_another_ones_job_does_not_begin_anew() {
     let reaches = |lost: &[u32], states: &States, may_have_run: bool, committed: u64| {
         let lost = lost.iter().copied().collect();
         let (known, committed) = (KnownRestart::Begun(base(0, 0)), Epoch(committed));
-        let found = KnownStores { states, lost: &lost, returned: &back, known, may_have_run, committed };
+        let found = KnownStores {
+            states,
+            lost: &lost,
+            returned: &back,
+            known,
+            may_have_run,
+            committed,
+            with_later: false,
+        };
         course(found, &layout, &CopyRule::of(1), Wishes::NONE).map(|course| course.plan.base)
     };
     let lost = |epoch| Err(Unrecoverable::Lost { rank: 0, epoch: Epoch(epoch) });
@@ -242,14 +252,65 @@ fn a_host_that_has_come_back_with_nothing_counts_with_what_was_copied_to_it() {
     let (lost, back) = (BTreeSet::from([2]), BTreeSet::from([1]));
     let course = |lost: &BTreeSet<u32>| {
         let (known, committed) = (KnownRestart::Begun(base(4, 5)), Epoch(0));
-        let found =
-            KnownStores { states: &all, lost, returned: &back, known, may_have_run: false, committed };
+        let found = KnownStores {
+            states: &all,
+            lost,
+            returned: &back,
+            known,
+            may_have_run: false,
+            committed,
+            with_later: false,
+        };
         course(found, &layout, &CopyRule::of(1), Wishes::NONE)
     };
     let found = course(&lost).unwrap();
     assert_eq!((found.plan.base, found.layout.host_of(1)), (base(5, 5), 1));
     let why = course(&BTreeSet::from([0, 2])).unwrap_err();
     assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
+}
+
+/// A cluster had split, and each part has gone on with the job. Host 1 is of the other part.
+#[test]
+fn a_store_of_another_course_does_not_count_if_ranks_can_go_on_without() {
+    let layout = Layout::new(&[1, 1, 1]).unwrap().moved(|rank| if rank == 1 { 2 } else { rank }).unwrap();
+    let mut all = states(&layout, 1, base(2, 10), &[34, 35]);
+    for rank in 0..3 {
+        all.insert((1, rank), StoreState { base: base(3, 20), ..store(rank, base(2, 10), &[40, 41]) });
+    }
+    let (lost, back) = (BTreeSet::new(), BTreeSet::new());
+    let (known, committed) = (KnownRestart::Begun(base(2, 10)), Epoch(35));
+    let found = KnownStores {
+        states: &all,
+        lost: &lost,
+        returned: &back,
+        known,
+        may_have_run: true,
+        committed,
+        with_later: false,
+    };
+    let found = course(found, &layout, &CopyRule::of(1), Wishes::NONE).unwrap();
+    assert_eq!(found.plan.base, base(3, 35));
+}
+
+/// Before its first checkpoint, a job has nothing that could have been copied.
+#[test]
+fn a_rank_whose_host_has_come_back_begins_anew_there_if_no_store_of_it_is_left() {
+    let layout = Layout::new(&[1, 1]).unwrap();
+    let all = states(&layout, 1, base(1, 0), &[]);
+    let (lost, back) = (BTreeSet::from([0]), BTreeSet::from([1]));
+    let (known, committed) = (KnownRestart::Begun(base(1, 0)), Epoch(0));
+    let (may_have_run, with_later) = (false, false);
+    let found = KnownStores {
+        states: &all,
+        lost: &lost,
+        returned: &back,
+        known,
+        may_have_run,
+        committed,
+        with_later,
+    };
+    let found = course(found, &layout, &CopyRule::of(1), Wishes::NONE).unwrap();
+    assert_eq!((found.plan.base, ranks(&found.layout, 1)), (base(2, 0), vec![0, 1]));
 }
 
 /// Rank 0 has moved to host 0, and host 1, where it was, is the only other one that has it.
@@ -271,6 +332,7 @@ fn a_store_that_knows_of_a_restart_which_the_next_launcher_does_not_know_of_coun
         known,
         may_have_run: true,
         committed: Epoch(5),
+        with_later: false,
     };
     let found = course(found, &moved, &CopyRule::of(1), Wishes::NONE).unwrap();
     assert_eq!(found.plan.base, base(3, 5));
