@@ -120,7 +120,8 @@ impl KnownStores<'_> {
     /// Whether a host has the store of a rank, or may have: one that has come back has what was copied to it.
     fn has(&self, host: u32, rank: u32) -> bool {
         let state = self.states.get(&(host, rank));
-        let was_copied = || state.is_some_and(|state| state.marks.iter().any(Option::is_some));
+        let is_new = |state: &StoreState| state.base == Base::default() && state.marks == [None; 2];
+        let was_copied = || state.is_some_and(|state| !is_new(state));
         !self.lost.contains(&host) && (!self.returned.contains(&host) || was_copied())
     }
 
@@ -135,10 +136,11 @@ impl KnownStores<'_> {
     /// started from, and may get no more. What others have is of former incarnations, and says nothing.
     fn current_hosts(&self, layout: &Layout, rank: u32) -> impl Iterator<Item = u32> {
         let start = self.known.base().filter(|base| base.epoch > Epoch(0));
+        let is_later =
+            |base: Base| self.known.base().is_some_and(|known| base.incarnation > known.incarnation);
         let is_current = move |host: u32| {
-            self.states.get(&(host, rank)).zip(start).is_some_and(|(state, start)| {
-                state.base == start || self.with_later && state.base.incarnation > start.incarnation
-            })
+            let state = self.states.get(&(host, rank));
+            state.is_some_and(|state| Some(state.base) == start || (self.with_later && is_later(state.base)))
         };
         (0..layout.hosts()).filter(move |host| self.has(*host, rank) && is_current(*host))
     }
@@ -158,8 +160,13 @@ pub(super) fn course(
     rule: &CopyRule,
     wishes: Wishes<'_>,
 ) -> Result<Continuation, Unrecoverable> {
-    let with_later = || course_by(KnownStores { with_later: true, ..found }, layout, rule, wishes);
-    course_by(found, layout, rule, wishes).or_else(|why| with_later().map_err(|_| why))
+    match course_by(found, layout, rule, wishes) {
+        Err(why @ Unrecoverable::Lost { .. }) => {
+            let with_later = KnownStores { with_later: true, ..found };
+            course_by(with_later, layout, rule, wishes).map_err(|_| why)
+        }
+        first => first,
+    }
 }
 
 fn course_by(

@@ -51,9 +51,9 @@ impl Job<'_> {
             return None;
         }
         recall.have_had(committed(std::slice::from_ref(&self.keepings[host as usize]), *found));
-        let has_just_come = keeping.tell_what_was_printed(host, &self.layout, come);
+        let is_new_to_them = keeping.tell_what_was_printed(host, &self.layout, come);
         may_keep.remove(&host);
-        Some(has_just_come)
+        Some(is_new_to_them)
     }
 
     /// Leaves the job to another launcher, with what hosts keep.

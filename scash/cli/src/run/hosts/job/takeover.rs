@@ -223,20 +223,19 @@ impl Job<'_> {
 
 impl Keeping {
     /// How much of what ranks of the host have printed is out, and need not come from there. Returns whether
-    /// the agent has nothing of them: the host had come back when the launcher was lost, and was told that
-    /// they are elsewhere. (One that got ranks with a restart which it has not begun yet was told what had
-    /// been printed.)
+    /// the host was told that they are elsewhere: it had come back with nothing when the launcher was lost, or
+    /// was to start them with a restart that it has not begun. They come to it, or go elsewhere, as if nothing
+    /// of them were there.
     pub(super) fn tell_what_was_printed(&self, host: u32, layout: &Layout, come: &mut [Lengths]) -> bool {
-        let has_just_come = layout.first_of(host).is_some()
-            && self.layout.first_of(host).is_none()
-            && !self.printed.iter().any(|(rank, _)| layout.is_on(*rank, host));
-        // Nobody knows how much of it the launcher had printed that is lost, too.
-        let nothing = if has_just_come { [u64::MAX; 2] } else { [0; 2] };
-        layout.ranks_of(host).for_each(|rank| come[rank as usize] = nothing);
+        let is_new_to_them = layout.first_of(host).is_some() && self.layout.first_of(host).is_none();
+        // Nobody knows how much of it the launcher had printed that is lost, too; but a host that was to start
+        // a rank was told.
+        let unknown = if is_new_to_them { [u64::MAX; 2] } else { [0; 2] };
+        layout.ranks_of(host).for_each(|rank| come[rank as usize] = unknown);
         for (rank, lengths) in self.printed.iter().filter(|(rank, _)| layout.is_on(*rank, host)) {
             come[*rank as usize] = *lengths;
         }
-        has_just_come
+        is_new_to_them
     }
 }
 
@@ -325,21 +324,23 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_had_printed_that_had_just_come_back_is_not_known() {
-        let layout = Layout::new(&[1, 1]).unwrap();
+    fn what_ranks_had_printed_at_a_host_that_does_not_know_them_is_known_only_if_it_was_told() {
+        let layout = Layout::new(&[1, 2]).unwrap();
         let tell = |kept: Keeping| {
-            let mut come = [[5; 2]; 2];
-            (kept.tell_what_was_printed(1, &layout, &mut come), come[1])
+            let mut come = [[5; 2]; 3];
+            let is_new = kept.tell_what_was_printed(1, &layout, &mut come);
+            assert_eq!(come[0], [5; 2]);
+            (is_new, [come[1], come[2]])
         };
-        let kept = || keeping(1, None, false).unwrap();
-        assert_eq!(tell(kept()), (false, [0; 2]));
-        assert_eq!(tell(Keeping { printed: vec![(1, [7, 0])], ..kept() }), (false, [7, 0]));
-        let without = || Keeping { layout: layout.moved(|_| 0).unwrap(), ..kept() };
-        assert_eq!(tell(without()), (true, [u64::MAX; 2]));
-        for length in [[7, 0], [0; 2]] {
-            let comes = Keeping { printed: vec![(1, length)], ..without() };
-            assert_eq!(tell(comes), (false, length), "it was to be started with what it has brought along");
-        }
+        let with = |layout: &Layout, printed: &[(u32, Lengths)]| {
+            let (layout, printed) = (layout.clone(), printed.to_vec());
+            Keeping { layout, printed, ..keeping(1, None, false).unwrap() }
+        };
+        assert_eq!(tell(with(&layout, &[])), (false, [[0; 2]; 2]));
+        assert_eq!(tell(with(&layout, &[(1, [7, 0])])), (false, [[7, 0], [0; 2]]));
+        let without = layout.moved(|_| 0).unwrap();
+        assert_eq!(tell(with(&without, &[])), (true, [[u64::MAX; 2]; 2]));
+        assert_eq!(tell(with(&without, &[(1, [0; 2])])), (true, [[0; 2], [u64::MAX; 2]]));
     }
 
     #[test]

@@ -269,6 +269,29 @@ fn a_host_that_has_come_back_with_nothing_counts_with_what_was_copied_to_it() {
     assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
 }
 
+/// Host 1 is lost; the copy of rank 1 was on host 2, with the launcher, and has been copied to the spare host 3.
+#[test]
+fn a_store_that_knows_of_the_first_restart_counts_for_the_next_launcher() {
+    let layout = Layout::with_spares(&[1, 1, 1], 1).unwrap();
+    let mut all = states(&layout, 1, base(0, 0), &[4, 5]);
+    all.insert((3, 1), StoreState { base: base(1, 5), ..store(1, base(0, 0), &[4, 5]) });
+    all.insert((0, 0), StoreState { base: base(1, 5), ..store(0, base(0, 0), &[4, 5]) });
+    let (lost, back) = (BTreeSet::from([1, 2]), BTreeSet::new());
+    let (known, committed) = (KnownRestart::Begun(base(0, 0)), Epoch(5));
+    let (may_have_run, with_later) = (true, false);
+    let found = KnownStores {
+        states: &all,
+        lost: &lost,
+        returned: &back,
+        known,
+        may_have_run,
+        committed,
+        with_later,
+    };
+    let found = course(found, &layout, &CopyRule::of(1), Wishes::NONE).unwrap();
+    assert_eq!((found.plan.base, found.layout.host_of(1)), (base(2, 5), 3));
+}
+
 /// A cluster had split, and each part has gone on with the job. Host 1 is of the other part.
 #[test]
 fn a_store_of_another_course_does_not_count_if_ranks_can_go_on_without() {
