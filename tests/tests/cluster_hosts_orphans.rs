@@ -374,10 +374,10 @@ fn a_launcher_that_reaches_only_a_host_that_had_just_come_back_does_not_begin_an
     ended.went_on();
 }
 
-/// Ranks wait for host 2, which comes back with nothing; the launcher dies before anything is copied to it.
-/// All that its rank has printed was seen, and the next launcher knows of no line of it.
+/// Ranks wait for host 2, which comes back with nothing. The launcher dies before anything is copied to it,
+/// or when it has, and was told to start its rank or not. All that this had printed was seen.
 #[test]
-fn a_host_had_just_come_back_with_nothing_of_what_its_rank_had_printed_when_the_launcher_died() {
+fn what_a_rank_had_printed_whose_host_had_come_back_when_the_launcher_died_comes_once() {
     let Some(hosts) = Hosts::new(2) else { return };
     let chatty = Path::new(env!("CARGO_BIN_EXE_chatty"));
     let directory = hosts.file("");
@@ -386,20 +386,22 @@ fn a_host_had_just_come_back_with_nothing_of_what_its_rank_had_printed_when_the_
     let two = "10.77.0.1,10.77.0.2";
     let undisturbed = hosts.job(two).run(chatty, &arguments);
     let expected = undisturbed.sorted();
-    std::fs::remove_file(hosts.file("end")).unwrap();
-    let job = replicas(hosts.job(two)).options("--on-loss wait");
-    let job = job.option("--inject", "kill launcher at recovery after ended");
-    let orphan = Orphan::of(&hosts, job.command(chatty, &arguments), |front| {
-        let seen = || std::fs::read_to_string(hosts.file("out")).unwrap().lines().count();
-        wait_until(|| seen() == expected.len());
-        wait_for_status(front, WHOLE);
-        hosts.kill(2);
-        let stat = format!("/proc/{front}/stat");
-        wait_until(|| std::fs::read_to_string(&stat).unwrap_or_default().contains(") Z"));
-    });
-    let command = orphan.resume(None, &["--host", two]);
-    let ended = orphan.ends_after(&hosts, command, |front| wait_for_status(front, WHOLE));
-    assert_eq!((ended.status, ended.sorted()), (0, expected), "{ended}");
+    for moment in ["after ended", "after rewound", "2 after rewound", "after started"] {
+        std::fs::remove_file(hosts.file("end")).unwrap();
+        let job = replicas(hosts.job(two)).options("--on-loss wait");
+        let job = job.option("--inject", &format!("kill launcher at recovery {moment}"));
+        let orphan = Orphan::of(&hosts, job.command(chatty, &arguments), |front| {
+            let seen = || std::fs::read_to_string(hosts.file("out")).unwrap().lines().count();
+            wait_until(|| seen() == expected.len());
+            wait_for_status(front, WHOLE);
+            hosts.kill(2);
+            let stat = format!("/proc/{front}/stat");
+            wait_until(|| std::fs::read_to_string(&stat).unwrap_or_default().contains(") Z"));
+        });
+        let command = orphan.resume(None, &["--host", two]);
+        let ended = orphan.ends_after(&hosts, command, |front| wait_for_status(front, WHOLE));
+        assert_eq!((ended.status, ended.sorted()), (0, expected.clone()), "{moment}: {ended}");
+    }
 }
 
 fn wait_until(holds: impl Fn() -> bool) {

@@ -223,13 +223,13 @@ impl Job<'_> {
 
 impl Keeping {
     /// How much of what ranks of the host have printed is out, and need not come from there. Returns whether
-    /// the host was told that they are elsewhere: it had come back with nothing when the launcher was lost, or
-    /// was to start them with a restart that it has not begun. They come to it, or go elsewhere, as if nothing
-    /// of them were there.
+    /// the host was told that they are elsewhere: it had come back with nothing when the launcher was lost,
+    /// or was to start them with a restart that it has not begun. They come to it, or go elsewhere, as if
+    /// nothing of them were there.
     pub(super) fn tell_what_was_printed(&self, host: u32, layout: &Layout, come: &mut [Lengths]) -> bool {
         let is_new_to_them = layout.first_of(host).is_some() && self.layout.first_of(host).is_none();
-        // Nobody knows how much of it the launcher had printed that is lost, too; but a host that was to start
-        // a rank was told.
+        // Nobody knows how much of it the launcher had printed that is lost, too; but a host that was to
+        // start a rank was told.
         let unknown = if is_new_to_them { [u64::MAX; 2] } else { [0; 2] };
         layout.ranks_of(host).for_each(|rank| come[rank as usize] = unknown);
         for (rank, lengths) in self.printed.iter().filter(|(rank, _)| layout.is_on(*rank, host)) {

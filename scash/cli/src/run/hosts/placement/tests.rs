@@ -269,7 +269,7 @@ fn a_host_that_has_come_back_with_nothing_counts_with_what_was_copied_to_it() {
     assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
 }
 
-/// Host 1 is lost; the copy of rank 1 was on host 2, with the launcher, and has been copied to the spare host 3.
+/// Host 1 is lost; the copy of rank 1 was on host 2, with the launcher, and was copied to the spare host 3.
 #[test]
 fn a_store_that_knows_of_the_first_restart_counts_for_the_next_launcher() {
     let layout = Layout::with_spares(&[1, 1, 1], 1).unwrap();
