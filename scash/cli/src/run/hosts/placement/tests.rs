@@ -241,6 +241,28 @@ fn a_copy_made_since_the_last_restart_may_lack_an_epoch_too() {
     assert_eq!(of(base(2, 5), &course.layout, 1, &all, &[0]).unwrap().plan.base, base(3, 5));
 }
 
+/// How a launcher goes on that has begun a restart, or has found ranks that were started so, with one copy.
+/// `lost`: hosts that are, and `back`: those that have come back with nothing.
+fn goes_on(
+    begun: Base,
+    layout: &Layout,
+    states: &States,
+    [lost, back]: [&[u32]; 2],
+    committed: u64,
+) -> Result<Continuation, Unrecoverable> {
+    let [lost, returned] = [lost, back].map(|hosts| hosts.iter().copied().collect());
+    let found = KnownStores {
+        states,
+        lost: &lost,
+        returned: &returned,
+        known: KnownRestart::Begun(begun),
+        may_have_run: committed > 0,
+        committed: Epoch(committed),
+        with_later: false,
+    };
+    course(found, layout, &CopyRule::of(1), Wishes::NONE)
+}
+
 /// All ranks had ended, and stores had been copied to a host that had come back, when another was lost.
 #[test]
 fn a_host_that_has_come_back_with_nothing_counts_with_what_was_copied_to_it() {
@@ -249,23 +271,10 @@ fn a_host_that_has_come_back_with_nothing_counts_with_what_was_copied_to_it() {
     // Of rank 1, whose copy was on host 2; it has nothing of rank 0.
     let copied = StoreState { base: base(4, 5), ..store(1, base(3, 4), &[4, 5]) };
     all.extend([((1, 1), copied), ((1, 0), store(0, Base::default(), &[]))]);
-    let (lost, back) = (BTreeSet::from([2]), BTreeSet::from([1]));
-    let course = |lost: &BTreeSet<u32>| {
-        let (known, committed) = (KnownRestart::Begun(base(4, 5)), Epoch(0));
-        let found = KnownStores {
-            states: &all,
-            lost,
-            returned: &back,
-            known,
-            may_have_run: false,
-            committed,
-            with_later: false,
-        };
-        course(found, &layout, &CopyRule::of(1), Wishes::NONE)
-    };
-    let found = course(&lost).unwrap();
+    let course = |lost: &[u32]| goes_on(base(4, 5), &layout, &all, [lost, &[1]], 0);
+    let found = course(&[2]).unwrap();
     assert_eq!((found.plan.base, found.layout.host_of(1)), (base(5, 5), 1));
-    let why = course(&BTreeSet::from([0, 2])).unwrap_err();
+    let why = course(&[0, 2]).unwrap_err();
     assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
 }
 
@@ -276,19 +285,7 @@ fn a_store_that_knows_of_the_first_restart_counts_for_the_next_launcher() {
     let mut all = states(&layout, 1, base(0, 0), &[4, 5]);
     all.insert((3, 1), StoreState { base: base(1, 5), ..store(1, base(0, 0), &[4, 5]) });
     all.insert((0, 0), StoreState { base: base(1, 5), ..store(0, base(0, 0), &[4, 5]) });
-    let (lost, back) = (BTreeSet::from([1, 2]), BTreeSet::new());
-    let (known, committed) = (KnownRestart::Begun(base(0, 0)), Epoch(5));
-    let (may_have_run, with_later) = (true, false);
-    let found = KnownStores {
-        states: &all,
-        lost: &lost,
-        returned: &back,
-        known,
-        may_have_run,
-        committed,
-        with_later,
-    };
-    let found = course(found, &layout, &CopyRule::of(1), Wishes::NONE).unwrap();
+    let found = goes_on(base(0, 0), &layout, &all, [&[1, 2], &[]], 5).unwrap();
     assert_eq!((found.plan.base, found.layout.host_of(1)), (base(2, 5), 3));
 }
 
@@ -300,18 +297,7 @@ fn a_store_of_another_course_does_not_count_if_ranks_can_go_on_without() {
     for rank in 0..3 {
         all.insert((1, rank), StoreState { base: base(3, 20), ..store(rank, base(2, 10), &[40, 41]) });
     }
-    let (lost, back) = (BTreeSet::new(), BTreeSet::new());
-    let (known, committed) = (KnownRestart::Begun(base(2, 10)), Epoch(35));
-    let found = KnownStores {
-        states: &all,
-        lost: &lost,
-        returned: &back,
-        known,
-        may_have_run: true,
-        committed,
-        with_later: false,
-    };
-    let found = course(found, &layout, &CopyRule::of(1), Wishes::NONE).unwrap();
+    let found = goes_on(base(2, 10), &layout, &all, [&[], &[]], 35).unwrap();
     assert_eq!(found.plan.base, base(3, 35));
 }
 
@@ -320,19 +306,7 @@ fn a_store_of_another_course_does_not_count_if_ranks_can_go_on_without() {
 fn a_rank_whose_host_has_come_back_begins_anew_there_if_no_store_of_it_is_left() {
     let layout = Layout::new(&[1, 1]).unwrap();
     let all = states(&layout, 1, base(1, 0), &[]);
-    let (lost, back) = (BTreeSet::from([0]), BTreeSet::from([1]));
-    let (known, committed) = (KnownRestart::Begun(base(1, 0)), Epoch(0));
-    let (may_have_run, with_later) = (false, false);
-    let found = KnownStores {
-        states: &all,
-        lost: &lost,
-        returned: &back,
-        known,
-        may_have_run,
-        committed,
-        with_later,
-    };
-    let found = course(found, &layout, &CopyRule::of(1), Wishes::NONE).unwrap();
+    let found = goes_on(base(1, 0), &layout, &all, [&[0], &[1]], 0).unwrap();
     assert_eq!((found.plan.base, ranks(&found.layout, 1)), (base(2, 0), vec![0, 1]));
 }
 
@@ -346,18 +320,7 @@ fn a_store_that_knows_of_a_restart_which_the_next_launcher_does_not_know_of_coun
     let told = |rank| StoreState { base: base(2, 5), ..store(rank, base(1, 5), &[4, 5]) };
     all.extend([((1, 0), told(0)), ((1, 1), told(1))]);
     all.extend([0, 1].map(|rank| ((2, rank), store(rank, Base::default(), &[]))));
-    let (lost, back) = (BTreeSet::from([0]), BTreeSet::new());
-    let known = KnownRestart::Begun(base(1, 5));
-    let found = KnownStores {
-        states: &all,
-        lost: &lost,
-        returned: &back,
-        known,
-        may_have_run: true,
-        committed: Epoch(5),
-        with_later: false,
-    };
-    let found = course(found, &moved, &CopyRule::of(1), Wishes::NONE).unwrap();
+    let found = goes_on(base(1, 5), &moved, &all, [&[0], &[]], 5).unwrap();
     assert_eq!(found.plan.base, base(3, 5));
     assert_eq!([0, 1].map(|rank| found.layout.host_of(rank)), [1, 1]);
 }
