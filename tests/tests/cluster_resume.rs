@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job, JobDirectory, LIMIT, all_kinds, damage, run, run_beside};
+use scash_tests::cluster::{
+    Ended, Job, JobDirectory, LIMIT, all_kinds, damage, kill_ranks, launcher, run, run_beside, wait_for,
+};
 use std::fs::{self, File, OpenOptions};
 use std::ops::Deref;
 use std::path::Path;
@@ -100,6 +102,42 @@ fn a_job_goes_on_after_launcher_and_ranks_were_killed_whatever_frames_and_provid
             is_right(&place.resume(), &["the job goes on from epoch ", "(incarnation 1)"]);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "files are left");
         }
+    }
+}
+
+#[test]
+fn what_a_full_disk_has_not_taken_is_printed_when_the_job_is_resumed() {
+    let place = Place::new();
+    let job = place.job(Job::plain(2), 2).command(&built("lu"), &LU);
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" >/dev/full", "sh"]).arg(job.get_program()).args(job.get_args());
+    let ended = run(command);
+    ended.failed(125, &["No space left on device"]);
+    is_right(&place.resume(), &["what it had printed and nobody has seen follows"]);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "files are left");
+}
+
+/// The launcher ends the other ranks, to start all again, when it misses the command.
+#[test]
+fn a_command_that_dies_just_behind_a_rank_leaves_its_checkpoints() {
+    for milliseconds in [0, 1, 3, 10] {
+        let place = Place::new();
+        let job = hangs(place.job(Job::plain(2), 2), 13);
+        let ended = run_beside(job.command(&built("lu"), &LU), |front| {
+            wait_for("epoch 6", || (place.newest(2) == 6).then_some(()));
+            let launcher = launcher(front).unwrap();
+            kill_ranks(front, &[0]);
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            // SAFETY: the call takes numbers.
+            unsafe { libc::kill(front, libc::SIGKILL) };
+            let has_ended = || {
+                let stat = fs::read_to_string(format!("/proc/{launcher}/stat")).unwrap_or_default();
+                (stat.is_empty() || stat.contains(") Z")).then_some(())
+            };
+            wait_for("end of the launcher", has_ended);
+        });
+        assert_eq!(ended.status, 128 + 9, "{ended}");
+        is_right(&place.resume(), &["the job goes on from epoch "]);
     }
 }
 

@@ -517,14 +517,18 @@ impl Runtime {
         let races = lock(&self.core).search().map_or(0, |(search, _)| search.found());
         let mut protocol = lock(&self.core).node.counters();
         self.context.objects.add_counts(&mut protocol);
+        // One lock at a time: who comes back from a checkpoint takes them in another order.
+        let moved_before = *lock(&self.moved_before);
+        let barrier = *lock(&self.clock);
+        let checkpoints = self.checkpoint_stats();
         Stats {
             protocol,
-            traffic: *lock(&self.moved_before) + self.context.endpoint.traffic(),
-            barrier: *lock(&self.clock),
+            traffic: moved_before + self.context.endpoint.traffic(),
+            barrier,
             faults: self.faults.load(Ordering::Relaxed),
             frames: self.context.frames,
             races,
-            checkpoints: self.checkpoint_stats(),
+            checkpoints,
         }
     }
 

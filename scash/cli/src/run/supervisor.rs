@@ -134,10 +134,13 @@ impl Supervisor {
         self.running = ranks;
     }
 
-    /// They will not: no rank runs.
+    /// They will not: no rank runs. If the front is dead, they have ended for that, and not well.
     pub(super) fn gone(&mut self) {
         self.running = 0;
         self.blame_the_interrupt();
+        if self.front_gone {
+            self.verdict.get_or_insert(status_of(Signal::SIGKILL));
+        }
     }
 
     /// No rank runs any more, as another launcher knew, with this exit status of the job.

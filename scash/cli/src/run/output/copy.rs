@@ -37,6 +37,11 @@ pub(in crate::run) trait Sink: Send + 'static {
     fn tick(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    /// Whether what it has taken last, or takes now, goes nowhere.
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 /// The thread of a stream, as the launcher's sees it.

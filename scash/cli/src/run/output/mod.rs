@@ -261,4 +261,8 @@ impl Sink for LocalScreen {
         let done = screen::lock(&self.screen).tick();
         self.tell(done)
     }
+
+    fn has_failed(&self) -> bool {
+        screen::lock(&self.screen).has_failed()
+    }
 }

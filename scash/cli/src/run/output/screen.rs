@@ -102,6 +102,11 @@ impl Screen {
         self.write(&text)
     }
 
+    /// Whether that has happened.
+    pub(in crate::run) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// When [`tick`](Self::tick) is due.
     pub(in crate::run) fn due(&self) -> Option<Instant> {
         self.lines.due().filter(|_| !self.has_failed)

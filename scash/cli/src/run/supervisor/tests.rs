@@ -221,6 +221,16 @@ fn ranks_do_not_outlive_the_front() {
     );
 }
 
+/// All ranks have ended by then, and none of them was told of: they were to be started again.
+#[test]
+fn a_job_whose_front_dies_while_ranks_are_ended_for_a_restart_has_not_ended_well() {
+    let mut supervisor = Supervisor::new(2, None, Instant::now());
+    supervisor.recovering(2);
+    assert_eq!(signals(&supervisor.front_gone()), [Signal::SIGKILL]);
+    supervisor.gone();
+    assert_eq!((supervisor.is_over(), supervisor.verdict()), (true, 137));
+}
+
 #[test]
 fn ranks_that_did_start_are_killed_when_one_does_not() {
     let mut supervisor = Supervisor::new(5, None, Instant::now());

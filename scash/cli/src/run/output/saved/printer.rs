@@ -272,15 +272,18 @@ impl<S: Sink> PrinterThread<S> {
                 _ => break,
             };
             let bytes = &self.buffer[..length];
-            if let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') {
-                lines = printed + end as u64 + 1;
-            }
-            printed += length as u64;
             let rank = u32::try_from(rank).unwrap_or(u32::MAX);
             let slot = &mut self.sinks[stream];
             if slot.as_mut().is_some_and(|sink| sink.take(rank, bytes).is_err()) {
                 *slot = None;
             }
+            // Who goes on with the job shows what has gone nowhere.
+            if slot.as_ref().is_some_and(|sink| !sink.has_failed())
+                && let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n')
+            {
+                lines = printed + end as u64 + 1;
+            }
+            printed += length as u64;
         }
         if up_to != u64::MAX {
             printed = up_to.max(printed);

@@ -100,6 +100,44 @@ fn what_is_printed_anew_goes_on_where_it_was_or_with_a_whole_line_if_it_is_other
     }
 }
 
+/// On a disk that is full with the so-manieth piece: that one and all behind it go nowhere. Who listens knows
+/// when it is dropped.
+struct FullScreen {
+    left: usize,
+    _until_dropped: Sender<()>,
+}
+
+impl Sink for FullScreen {
+    fn take(&mut self, _: u32, _: &[u8]) -> io::Result<()> {
+        self.left = self.left.saturating_sub(1);
+        Ok(())
+    }
+
+    fn has_failed(&self) -> bool {
+        self.left == 0
+    }
+}
+
+#[test]
+fn what_a_full_disk_has_not_taken_is_left_to_who_goes_on_with_the_job() {
+    let (_directory, saved) = found("", "one\n");
+    let (kept, ended) = channel();
+    let screens = [kept.clone(), kept].map(|kept| FullScreen { left: 2, _until_dropped: kept });
+    let first = start(Arc::clone(&saved), screens).unwrap();
+    first.print_all(TIMEOUT);
+    for line in ["two\n", "three\n"] {
+        say(&saved, 0, line);
+        first.print_all(TIMEOUT);
+    }
+    first.finish();
+    assert_eq!(ended.iter().count(), 0);
+    assert_eq!(saved.printed(), [[4, 0]]);
+    let (next, [out, _err]) = printer(&saved);
+    next.finish();
+    let seen: Vec<String> = all(&out).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(seen.concat(), "two\nthree\n");
+}
+
 #[test]
 fn ranks_go_on_that_had_ended_and_print_the_rest_anew() {
     let saved = Arc::new(Saved::new(1, false).unwrap());
