@@ -518,12 +518,12 @@ impl Runtime {
         let mut protocol = lock(&self.core).node.counters();
         self.context.objects.add_counts(&mut protocol);
         // One lock at a time: who comes back from a checkpoint takes them in another order.
-        let moved_before = *lock(&self.moved_before);
-        let barrier = *lock(&self.clock);
         let checkpoints = self.checkpoint_stats();
+        let barrier = *lock(&self.clock);
+        let traffic = *lock(&self.moved_before) + self.context.endpoint.traffic();
         Stats {
             protocol,
-            traffic: moved_before + self.context.endpoint.traffic(),
+            traffic,
             barrier,
             faults: self.faults.load(Ordering::Relaxed),
             frames: self.context.frames,
