@@ -7,6 +7,7 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
+use scash_tests::cluster::wait_for as wait_for_some;
 use scash_tests::cluster::{Ended, FarShell, Hosts, HostsJob, MARK, hung_up, new_mark, run, run_beside};
 use scash_tests::cluster::{launcher, rank_of, wait_for_status_on, wait_until_all_are_gone};
 use std::path::Path;
@@ -242,11 +243,7 @@ fn is_cut_at_each_point(options: &str, cut: impl Fn(&Hosts)) -> Vec<(Ended, usiz
         let stop = format!("stop rank 1 for 2s at {point}");
         let failures = [&[stop.as_str()], *before].concat();
         let ended = hosts.run_through(far_job(&hosts, &shell, options, &failures), |_| {
-            let started = Instant::now();
-            while hosts.stopped(3) == 0 {
-                assert!(started.elapsed() < Duration::from_secs(60), "{point}: no rank is stopped");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            wait_for_some("stopped rank", || (hosts.stopped(3) > 0).then_some(()));
             cut(&hosts);
         });
         assert!(!ended.err.contains("from the beginning"), "{point}: {ended}");

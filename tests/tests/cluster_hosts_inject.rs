@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_tests::cluster::{Hosts, HostsJob, Orphan, wait_for_status};
+use scash_tests::cluster::{Hosts, HostsJob, Orphan, wait_for_death, wait_for_status};
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,10 +61,7 @@ fn a_launcher_that_is_killed_leaves_the_job_to_the_next_one() {
 /// The launcher dies of one of these failures, and the next one goes on with the job.
 fn goes_on_with_the_next_one(hosts: &Hosts, failures: &[&str]) {
     let _ = std::fs::remove_file(hosts.file("end"));
-    let orphan = Orphan::of(hosts, job(hosts, failures).until(until()), |front| {
-        let file = format!("/proc/{front}/stat");
-        wait_until(|| std::fs::read_to_string(&file).unwrap_or_default().contains(") Z"));
-    });
+    let orphan = Orphan::of(hosts, job(hosts, failures).until(until()), wait_for_death);
     let command = orphan.resume(None, &["--host", "10.77.0.1,10.77.0.2"]);
     let ended = orphan.ends_after(hosts, command, |front| wait_for_status(front, WHOLE));
     ended.is_right();

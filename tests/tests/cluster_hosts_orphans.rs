@@ -7,8 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
-    Ended, Hosts, HostsJob, Orphan, children, run, run_beside, wait_for_status, wait_for_status_on,
-    wait_until_all_are_gone,
+    Ended, Hosts, HostsJob, Orphan, children, run, run_beside, wait_for, wait_for_death, wait_for_status,
+    wait_for_status_on, wait_until_all_are_gone,
 };
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -392,23 +392,14 @@ fn what_a_rank_had_printed_whose_host_had_come_back_when_the_launcher_died_comes
         let job = job.option("--inject", &format!("kill launcher at recovery {moment}"));
         let orphan = Orphan::of(&hosts, job.command(chatty, &arguments), |front| {
             let seen = || std::fs::read_to_string(hosts.file("out")).unwrap().lines().count();
-            wait_until(|| seen() == expected.len());
+            wait_for("output", || (seen() == expected.len()).then_some(()));
             wait_for_status(front, WHOLE);
             hosts.kill(2);
-            let stat = format!("/proc/{front}/stat");
-            wait_until(|| std::fs::read_to_string(&stat).unwrap_or_default().contains(") Z"));
+            wait_for_death(front);
         });
         let command = orphan.resume(None, &["--host", two]);
         let ended = orphan.ends_after(&hosts, command, |front| wait_for_status(front, WHOLE));
         assert_eq!((ended.status, ended.sorted()), (0, expected.clone()), "{moment}: {ended}");
-    }
-}
-
-fn wait_until(holds: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(60), "it does not happen");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

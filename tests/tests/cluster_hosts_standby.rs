@@ -5,12 +5,12 @@
 
 use nix::sys::signal::Signal;
 use scash_tests::cluster::{
-    Ended, FarShell, Hosts, HostsJob, Orphan, observe_losable, run_beside, wait_for_status,
+    Ended, FarShell, Hosts, HostsJob, Orphan, observe_losable, run_beside, wait_for_death, wait_for_status,
     wait_for_status_on, wait_until_all_are_gone,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Two hosts of two ranks each, and one that has none.
 const THREE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
@@ -104,11 +104,7 @@ fn the_other_launcher_goes_on_when_the_first_one_dies_as_it_does_without_a_host(
         Orphan::of(&hosts, command(&hosts, &job), |front| {
             wait_for_status_on(&hosts, HERE, WHOLE);
             hosts.kill(2);
-            let (file, started) = (format!("/proc/{front}/stat"), Instant::now());
-            while !std::fs::read_to_string(&file).unwrap_or_default().contains(") Z") {
-                assert!(started.elapsed() < Duration::from_secs(30), "the launcher lives");
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            wait_for_death(front);
         });
         let ended = goes_on_there(&hosts, "host 10.77.0.3 is there; ranks 2, 3");
         ended.is_right();

@@ -6,6 +6,7 @@
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
     Ended, Job, JobDirectory, LIMIT, all_kinds, damage, kill_ranks, launcher, run, run_beside, wait_for,
+    wait_for_death,
 };
 use std::fs::{self, File, OpenOptions};
 use std::ops::Deref;
@@ -155,11 +156,7 @@ fn a_command_that_dies_just_behind_a_rank_leaves_its_checkpoints() {
             std::thread::sleep(Duration::from_millis(milliseconds));
             // SAFETY: the call takes numbers.
             unsafe { libc::kill(front, libc::SIGKILL) };
-            let has_ended = || {
-                let stat = fs::read_to_string(format!("/proc/{launcher}/stat")).unwrap_or_default();
-                (stat.is_empty() || stat.contains(") Z")).then_some(())
-            };
-            wait_for("end of the launcher", has_ended);
+            wait_for_death(launcher);
         });
         if ended.status == 0 {
             eprintln!(

@@ -80,6 +80,14 @@ pub fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     }
 }
 
+/// Waits until a process has died, of whatever.
+pub fn wait_for_death(pid: i32) {
+    let stat = format!("/proc/{pid}/stat");
+    // It may not have been waited for.
+    let is_dead = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
+    wait_for("death", || is_dead().then_some(()));
+}
+
 /// The processes that are a rank of the job that a command has started: one, or none, or two while one ends.
 pub fn processes_of_rank(front: i32, rank: u32) -> Vec<i32> {
     let all = launcher(front).map(children).unwrap_or_default();

@@ -38,7 +38,7 @@ pub use job::{
 pub use job_directory::JobDirectory;
 pub use living::{
     came_back, computes, computes_the_same, hung_up, kill_ranks, launcher, newest_epoch, open_store,
-    processes_of_rank, rank_of, replicas, signal_rank, wait_for,
+    processes_of_rank, rank_of, replicas, signal_rank, wait_for, wait_for_death,
 };
 pub use lost_launcher::{Orphan, kill_launcher, wait_for_status_on, wait_until_all_are_gone};
 pub use running::{scash, wait_for_status, wait_for_status_meanwhile};

@@ -143,7 +143,7 @@ pub(super) struct Keeping {
     pub(super) layout: Layout,
     /// Ranks that others had adopted, and the host of each.
     pub(super) adopted: Vec<(u32, u32)>,
-    /// Ranks that have printed here, and how much of that is out.
+    /// Ranks that have printed here or have come here, and how much of what they have printed is out.
     pub(super) printed: Vec<(u32, Lengths)>,
 }
 

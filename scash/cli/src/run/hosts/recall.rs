@@ -221,7 +221,8 @@ impl Recall {
         is_recalled
     }
 
-    /// The launcher before is lost, and a host had come back under it, before ranks were started again.
+    /// The launcher before is lost, and a host had come back under it before ranks were started again, or was
+    /// to start some with that.
     pub(super) fn had_returned(&mut self, host: u32) {
         self.returned.insert(host);
     }

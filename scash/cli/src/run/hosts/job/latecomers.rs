@@ -33,9 +33,9 @@ impl Job<'_> {
         }
     }
 
-    /// An agent has come with what it has kept. Takes note of that, and returns whether that is nothing;
-    /// `None` if the host cannot be taken in: ranks may have gone on without it, or have been started again
-    /// without the hosts that are here.
+    /// An agent has come with what it has kept. Takes note of that, and returns whether it does not know its
+    /// ranks; `None` if the host cannot be taken in: ranks may have gone on without it, or have been started
+    /// again without the hosts that are here.
     pub(super) fn take_what_is_kept(&mut self, host: u32) -> Option<bool> {
         let Some(Survival { may_keep, found, come, recall, .. }) = &mut self.survival else { return None };
         let Some(keeping) = self.keepings[host as usize].as_ref().filter(|_| may_keep.contains(&host)) else {

@@ -243,10 +243,10 @@ impl Job<'_> {
         }
         let is_of_orphan = link.is_of_orphan;
         let kept = if is_of_orphan { self.take_what_is_kept(host) } else { Some(true) };
-        let Some(has_nothing) = kept else { return };
+        let Some(is_new_to_its_ranks) = kept else { return };
         let Some(survival) = &mut self.survival else { return };
         let is_recalled =
-            if has_nothing { survival.recall.returned(host) } else { survival.recall.came(host) };
+            if is_new_to_its_ranks { survival.recall.returned(host) } else { survival.recall.came(host) };
         if is_recalled {
             survival.expect_ends();
         }
