@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+use scash_ft::store::Store;
+use scash_ft::{Base, Epoch, Incarnation};
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
     Ended, Job, JobDirectory, LIMIT, all_kinds, damage, kill_ranks, launcher, run, run_beside, wait_for,
@@ -296,6 +298,23 @@ fn an_epoch_that_is_damaged_is_named_and_the_one_before_taken() {
     let place = killed();
     damage(&place.store(1), 1, &[6]);
     is_right(&place.resume(), &["rank 1", "epoch 6 is damaged", "the job goes on from epoch 5"]);
+}
+
+/// It had gone on from epoch 6, and the epoch before is of an earlier incarnation. Whoever resumes it writes
+/// the base record of one store after the other.
+#[test]
+fn a_job_that_goes_on_from_the_epoch_before_does_so_too_if_it_was_killed_on_the_way() {
+    for written in 0..3 {
+        let place = killed();
+        let set_base = |rank, incarnation, epoch| {
+            let store = Store::open_at(&place.store(rank), rank, 2).unwrap();
+            store.set_base(Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) });
+        };
+        (0..2).for_each(|rank| set_base(rank, 1, 6));
+        damage(&place.store(1), 1, &[6]);
+        (0..written).for_each(|rank| set_base(rank, 2, 5));
+        is_right(&place.resume(), &["the job goes on from epoch 5"]);
+    }
 }
 
 #[test]

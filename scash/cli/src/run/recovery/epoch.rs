@@ -157,7 +157,13 @@ pub(super) struct ResumePoint {
 /// There is none: what is wrong.
 pub(super) fn resume(stores: &[Store]) -> Result<ResumePoint, String> {
     let states: Vec<StoreState> = stores.iter().map(StoreState::of).collect();
-    let plan = plan(&read(&states), KnownRestart::Nothing).map_err(|why| why.to_string())?;
+    let plan = match (plan(&read(&states), KnownRestart::Nothing), unfinished(&states)) {
+        (Ok(plan), _) => plan,
+        (Err(Unrecoverable::Lost { .. }), Some(base)) if verify(stores, base.epoch).is_ok() => {
+            return Ok(ResumePoint { plan: finished(base, &states), instead: None });
+        }
+        (Err(why), _) => return Err(why.to_string()),
+    };
     let newest = plan.base.epoch;
     let Err(why) = verify(stores, newest) else { return Ok(ResumePoint { plan, instead: None }) };
     // A job that has begun anew from the beginning would lose what the user knows to be there.
@@ -165,10 +171,38 @@ pub(super) fn resume(stores: &[Store]) -> Result<ResumePoint, String> {
     if before == Epoch(0) || verify(stores, before).is_err() {
         return Err(format!("{why}; and there is no other epoch to go on from"));
     }
-    let base = Base { epoch: before, ..plan.base };
-    let write = |rank| RecoveryAction::WriteBase { rank, host: HERE, base };
-    let steps = (0..).take(stores.len()).map(write).chain([RecoveryAction::Start { base }]).collect();
-    Ok(ResumePoint { plan: RecoveryPlan { base, steps }, instead: Some(why) })
+    Ok(ResumePoint { plan: earlier(plan, before), instead: Some(why) })
+}
+
+/// The restart whose base record some stores have, and all others that of the incarnation before: a
+/// launcher was killed as it wrote them. No rank has run since it had begun, and it took the epoch before a
+/// damaged one if by their marks, which may be of any incarnation, the stores do not hold it.
+fn unfinished(states: &[StoreState]) -> Option<Base> {
+    let newest = states.iter().map(|state| state.base).max()?;
+    let before = newest.incarnation.before()?;
+    let mut lack = states.iter().filter(|state| state.base != newest).peekable();
+    let is_unfinished = lack.peek().is_some() && lack.all(|state| state.base.incarnation == before);
+    (is_unfinished && newest.epoch > Epoch(0)).then_some(newest)
+}
+
+/// What is left to do of that restart.
+fn finished(base: Base, states: &[StoreState]) -> RecoveryPlan {
+    let lacking = states.iter().filter(|state| state.base != base);
+    let write = lacking.map(|state| RecoveryAction::WriteBase { rank: state.rank, host: HERE, base });
+    RecoveryPlan { base, steps: write.chain([RecoveryAction::Start { base }]).collect() }
+}
+
+/// The same plan, from an earlier epoch that all stores have.
+fn earlier(plan: RecoveryPlan, epoch: Epoch) -> RecoveryPlan {
+    let next = Base { epoch, ..plan.base };
+    let step = |step| match step {
+        RecoveryAction::WriteBase { base, rank, host } if base == plan.base => {
+            RecoveryAction::WriteBase { base: next, rank, host }
+        }
+        RecoveryAction::Start { .. } => RecoveryAction::Start { base: next },
+        first => first,
+    };
+    RecoveryPlan { base: next, steps: plan.steps.into_iter().map(step).collect() }
 }
 
 /// Checks what all stores have of an epoch. Of the beginning they have nothing.
