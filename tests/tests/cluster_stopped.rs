@@ -5,10 +5,12 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{
-    Job, all_kinds, came_back, newest_epoch, processes_of_rank, replicas, run_beside, signal_rank, wait_for,
+    Job, all_kinds, came_back, launcher, newest_epoch, processes_of_rank, replicas, run_beside, signal_rank,
+    wait_for,
 };
 use std::collections::HashSet;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 const LU: [&str; 6] = ["--size", "256", "--block", "16", "--check", "--json"];
@@ -44,6 +46,25 @@ fn a_rank_that_is_stopped_through_a_checkpoint_in_which_another_dies_comes_back_
             }
         }
     }
+}
+
+/// Without a shell that could continue it: the system stops no such process, and no SIGCONT ever comes.
+#[test]
+fn a_stop_that_the_system_does_not_carry_out_keeps_no_rank_from_coming_back() {
+    let job = replicas(Job::plain(2), 2, &["delay rank 1 by 1s at barrier 9"]);
+    let lu = job.command(&built("lu"), &LU);
+    let mut command = Command::new("setsid");
+    command.arg("--wait").arg(lu.get_program()).args(lu.get_args());
+    let ended = run_beside(command, |setsid| {
+        let front = wait_for("front", || launcher(setsid));
+        wait_for("epoch 3", || (newest_epoch(front, 1) == 3).then_some(()));
+        // SAFETY: the call takes numbers.
+        unsafe { libc::kill(front, libc::SIGTSTP) };
+        std::thread::sleep(Duration::from_millis(300));
+        signal_rank(front, 1, libc::SIGKILL);
+    });
+    ended.is_right();
+    assert_eq!(came_back(&ended), 1, "{ended}");
 }
 
 /// In `letters` other threads pass messages all the time, and are stopped wherever they are.

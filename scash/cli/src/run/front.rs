@@ -149,8 +149,9 @@ fn wait(end: Option<String>, launcher: Pid, strangers: &[Pid], signals: &SignalF
         let order = SignalOrder { signal, from_terminal: info.ssi_code == libc::SI_KERNEL };
         // If 32,768 orders are waiting already, one more makes no difference.
         let _ = orders.write(&order.encode());
-        if signal == Signal::SIGTSTP {
-            signals::stop_by(signal);
+        if signal == Signal::SIGTSTP && !signals::stop_by(signal) {
+            let goes_on = SignalOrder { signal: Signal::SIGCONT, from_terminal: false };
+            let _ = orders.write(&goes_on.encode());
         }
     }
 }

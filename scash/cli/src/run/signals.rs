@@ -68,12 +68,23 @@ fn is_ignored(signal: Signal) -> bool {
 }
 
 /// Stops this process as its parent expects of a `signal` that is blocked here; returns when it has been
-/// continued.
-pub(super) fn stop_by(signal: Signal) {
+/// continued, by a SIGCONT that waits for whoever reads signals. Returns `false` if there is none: the system
+/// stops no process that nobody could continue, as it has no shell (an orphaned process group).
+pub(super) fn stop_by(signal: Signal) -> bool {
     let mut set = SigSet::empty();
     set.add(signal);
     // It waits while blocked, and strikes when unblocked.
     let _ = raise(signal);
     let _ = set.thread_unblock();
     let _ = set.thread_block();
+    is_pending(Signal::SIGCONT)
+}
+
+/// Whether a signal that is blocked has come and was not taken.
+fn is_pending(signal: Signal) -> bool {
+    let mut pending = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: a set of signals is written to `pending`.
+    let asked = unsafe { libc::sigpending(pending.as_mut_ptr()) };
+    // SAFETY: it was zeroed, which is a valid value, and `pending` is a set of signals.
+    asked == 0 && unsafe { libc::sigismember(pending.as_ptr(), signal as i32) } == 1
 }
