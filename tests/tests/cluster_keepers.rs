@@ -5,7 +5,7 @@
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::slurm::{Slurm, find};
-use scash_tests::cluster::{Ended, Job, JobDirectory, LIMIT, damage, run, run_beside};
+use scash_tests::cluster::{Ended, Job, JobDirectory, LIMIT, damage, run, run_beside, wait_for};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -399,6 +399,27 @@ fn a_process_whose_rank_fails_has_its_launchers_socket_until_it_ends() {
     });
 }
 
+/// Its launcher reads no more, and ends it.
+#[test]
+fn a_rank_that_has_ended_well_leaves_what_nobody_has_read() {
+    let (place, other) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = PmiServer::default();
+    thread::scope(|scope| {
+        let (_first, socket) = keeper(&place, 0, "sleep 300");
+        scope.spawn(|| server.serve(socket));
+        let script = format!("seq 100000; touch {}/ended", other.path().display());
+        let (mut second, socket) = keeper(&place, 1, &script);
+        scope.spawn(|| server.serve(socket));
+        wait_for("the end of the rank", || other.path().join("ended").exists().then_some(()));
+        thread::sleep(Duration::from_millis(300));
+        // SAFETY: the call takes numbers; the child was not waited for.
+        unsafe { libc::kill(i32::try_from(second.0.id()).unwrap(), libc::SIGTERM) };
+        assert_eq!(second.0.wait().unwrap().code(), Some(128 + libc::SIGTERM));
+        assert!(!place.path().join("rank-1.ended").exists());
+        assert!(fs::read_to_string(place.path().join("rank-1.out")).unwrap().ends_with("\n100000\n"));
+    });
+}
+
 /// A process that is killed at the latest when this is dropped.
 struct Killed(Child);
 
@@ -418,7 +439,7 @@ fn keeper(place: &Place, rank: u32, script: &str) -> (Killed, UnixStream) {
     command.arg(built("scash")).arg("rank").arg("--checkpoint-dir").arg(place.path());
     command.args(["sh", "-c", script]).env("PMI_RANK", rank.to_string());
     command.envs([("PMI_FD", "9"), ("PMI_SIZE", "2"), ("SCASH_JOIN", "60")]);
-    (Killed(command.stderr(Stdio::piped()).spawn().unwrap()), ours)
+    (Killed(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()), ours)
 }
 
 /// What MPICH's mpiexec is to two processes.

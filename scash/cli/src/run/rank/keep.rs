@@ -45,8 +45,10 @@ struct RankProcess {
     exit: Option<Exit>,
     /// A signal by which the launcher, or the user, has ended the rank.
     order: Option<Signal>,
-    /// When nobody waits for output any more.
-    until: Option<Instant>,
+    /// When the later of both has come. Nobody waits long for output from then on.
+    hurried_since: Option<Instant>,
+    /// Whether it was not waited for.
+    is_unread: bool,
     /// Whether rank 0's keeper is gone, before this one.
     is_left: bool,
     /// The status if output cannot be written.
@@ -80,7 +82,8 @@ impl RankProcess {
             printing: Some(printing),
             exit: None,
             order: None,
-            until: None,
+            hurried_since: None,
+            is_unread: false,
             is_left: false,
             trouble: None,
             oom_kills,
@@ -124,18 +127,21 @@ impl RankProcess {
             }
             self.take_exit();
         }
-        if self.exit.is_some() && self.until.is_some_and(|until| until <= Instant::now()) {
-            self.printing = None;
+        if self.until().is_some_and(|until| until <= Instant::now()) {
+            self.is_unread = self.printing.take().is_some();
         }
         Ok(())
     }
 
+    /// When nobody waits for output any more: the rank has ended, and somebody has asked for that.
+    fn until(&self) -> Option<Instant> {
+        let since = self.hurried_since.filter(|_| self.exit.is_some() && self.order.is_some());
+        since.filter(|_| self.printing.is_some()).map(|since| since + LAST_LINES)
+    }
+
     /// How long nothing may happen until something is due.
     fn timeout(&self) -> PollTimeout {
-        let left = self
-            .until
-            .filter(|_| self.exit.is_some())
-            .map(|until| until.saturating_duration_since(Instant::now()));
+        let left = self.until().map(|until| until.saturating_duration_since(Instant::now()));
         // The kernel counts milliseconds; a fraction more is not too early.
         left.map_or(PollTimeout::NONE, |left| {
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
@@ -152,7 +158,7 @@ impl RankProcess {
             }
             if matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT) {
                 self.order = Some(signal);
-                self.until = Some(Instant::now() + LAST_LINES);
+                self.hurried_since = Some(Instant::now());
                 output::hurry();
             }
             self.signal(signal);
@@ -203,6 +209,7 @@ impl RankProcess {
         let Some(exit) = reap(self.rank.pid) else { return };
         self.take_sayings();
         self.exit = Some(exit);
+        self.hurried_since = self.order.map(|_| Instant::now());
         self.kept_rank.keeper.ended();
         if let Some(printing) = &self.printing {
             printing.finish();
@@ -212,7 +219,11 @@ impl RankProcess {
     /// All is over: says what has gone wrong, and how the job can be gone on with. Returns the status.
     fn say_how(&mut self) -> u8 {
         let exit = self.exit.unwrap_or(Exit::Unseen);
-        let status = self.trouble.unwrap_or_else(|| exit.shell_status());
+        let mut status = self.trouble.unwrap_or_else(|| exit.shell_status());
+        // The files have what nobody has read.
+        if let Some(signal) = self.order.filter(|_| status == 0 && self.is_unread) {
+            status = Exit::Signal(signal as u8).shell_status();
+        }
         if status == 0 {
             return 0;
         }
