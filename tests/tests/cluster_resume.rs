@@ -343,6 +343,19 @@ fn what_is_damaged_or_not_there_is_refused_by_name() {
 }
 
 #[test]
+fn files_of_others_that_have_names_of_ours_are_left_and_named() {
+    let place = Place::new();
+    fs::create_dir_all(place.path()).unwrap();
+    for name in ["rank-3.err", "printed"] {
+        let file = place.path().join(name);
+        fs::write(&file, "mine").unwrap();
+        place.job(Job::plain(2), 2).run(&built("lu"), &LU).refused(&[name, "another directory"]);
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
 fn a_directory_has_one_job_at_a_time() {
     let place = killed();
     let again = place.job(Job::plain(2), 2).run(&built("lu"), &LU);

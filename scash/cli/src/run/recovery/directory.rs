@@ -28,7 +28,8 @@ const OUTPUT: i64 = 64 << 10;
 pub(super) const LINGERING: Duration = Duration::from_secs(5);
 /// How names of files of ranks begin and may end.
 const RANK: &str = "rank-";
-const ENDS: [&str; 4] = [".store", ".out", ".err", ENDED];
+const ENDS: [&str; 4] = [STORE, ".out", ".err", ENDED];
+const STORE: &str = ".store";
 const ENDED: &str = ".ended";
 
 /// The name of the file of what a rank prints.
@@ -56,8 +57,7 @@ impl Directory {
                 "a job is there: go on with it by `{how}`, or remove its files"
             )));
         }
-        // Of a launcher that did not come to the end of this.
-        directory.remove()?;
+        directory.clear()?;
         Ok(directory)
     }
 
@@ -110,7 +110,7 @@ impl Directory {
 
     /// Waits until nobody has the store of a rank any more.
     pub(super) fn await_end(&self, rank: u32) -> io::Result<()> {
-        let file = File::open(self.file(&format!("{RANK}{rank}{}", ENDS[0])))?;
+        let file = File::open(self.file(&format!("{RANK}{rank}{STORE}")))?;
         Flock::lock(file, FlockArg::LockExclusive).map(drop).map_err(|(_, errno)| errno.into())
     }
 
@@ -148,7 +148,7 @@ impl Directory {
     /// The store of a rank, whose descriptor has a number that is out of the rank's way.
     /// `new`: the number of a job that begins.
     pub(super) fn store(&self, rank: u32, ranks: u32, new: Option<u64>) -> io::Result<Store> {
-        let path = self.file(&format!("{RANK}{rank}{}", ENDS[0]));
+        let path = self.file(&format!("{RANK}{rank}{STORE}"));
         let store = match new {
             Some(job) => Store::create_at(&path, rank, ranks, job),
             None => Store::open_at(&path, rank, ranks),
@@ -181,17 +181,42 @@ impl Directory {
             .open(self.file(PRINTED))
     }
 
-    /// Removes all files of the job; first that which says that it is there.
+    /// Removes what a launcher has left that did not come to the end of making the files of a job, or of
+    /// removing them.
+    ///
+    /// # Errors
+    /// There are files of such names, and no such launcher has left them.
+    fn clear(&self) -> io::Result<()> {
+        let names = self.names()?;
+        let is_sign = |name: &String| name == NEW_JOB || is_of_a_rank(name, &[STORE]);
+        match names.first() {
+            Some(name) if !names.iter().any(is_sign) => Err(io::Error::other(format!(
+                "{name} is there, and of no job: a file of the job would have that name; remove it, or name \
+                 another directory"
+            ))),
+            _ => self.remove(),
+        }
+    }
+
+    /// Removes all files of the job; first that which says that it is there, and stores, which are the sign
+    /// of a job, last.
     pub(super) fn remove(&self) -> io::Result<()> {
         gone(fs::remove_file(self.file(JOB)))?;
+        let mut names = self.names()?;
+        names.sort_by_key(|name| is_of_a_rank(name, &[STORE]));
+        names.iter().try_for_each(|name| gone(fs::remove_file(self.file(name))))
+    }
+
+    /// The names of the files of a job that are there, without that which says so.
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if is_of_a_rank(name) || [PRINTED, NEW_JOB, TOLD].contains(&name) {
-                gone(fs::remove_file(self.file(name)))?;
+            let Ok(name) = entry?.file_name().into_string() else { continue };
+            if is_of_a_rank(&name, &ENDS) || [PRINTED, NEW_JOB, TOLD].contains(&name.as_str()) {
+                names.push(name);
             }
         }
-        Ok(())
+        Ok(names)
     }
 }
 
@@ -235,9 +260,9 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-fn is_of_a_rank(name: &str) -> bool {
+fn is_of_a_rank(name: &str, ends: &[&str]) -> bool {
     let number = |end: &&str| name.strip_prefix(RANK)?.strip_suffix(*end)?.parse::<u32>().ok();
-    ENDS.iter().any(|end| number(end).is_some())
+    ends.iter().any(|end| number(end).is_some())
 }
 
 #[cfg(test)]
