@@ -120,6 +120,36 @@ fn what_a_full_disk_has_not_taken_is_printed_when_the_job_is_resumed() {
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "files are left");
 }
 
+/// What it had printed behind its newest epoch before it failed, for a reason that passes, was shown, and was
+/// longer than what it prints instead.
+#[test]
+fn what_a_job_prints_anew_is_left_out_where_it_was_seen_and_shown_where_it_is_other_text() {
+    for is_one in [false, true] {
+        let (place, written) = (Place::new(), tempfile::tempdir().unwrap());
+        let arguments = ["300", written.path().to_str().unwrap(), "0"];
+        fs::write(written.path().join("full"), "").unwrap();
+        let job = place.job(Job::plain(2), 2).command(Path::new(env!("CARGO_BIN_EXE_chatty")), &arguments);
+        let redirected = |command: &Command| {
+            let mut sh = Command::new("sh");
+            sh.args(["-c", if is_one { "exec \"$@\" 2>&1" } else { "exec \"$@\"" }, "sh"]);
+            sh.arg(command.get_program()).args(command.get_args());
+            sh
+        };
+        let failed = run(redirected(&job));
+        assert_eq!(failed.status, 3, "{failed}");
+        assert!(failed.out.contains("rank 0: no space left"), "{failed}");
+        fs::remove_file(written.path().join("full")).unwrap();
+        let resumed = run(redirected(&place.resuming()));
+        assert_eq!(resumed.status, 0, "{resumed}");
+        let all = failed.out + &resumed.out;
+        for line in 0..300 {
+            let times = |rank: u32| all.matches(&format!("rank {rank}, line {line}, ")).count();
+            assert!(times(0) == 1 && times(1) > 0, "line {line}: {all}");
+        }
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "files are left");
+    }
+}
+
 /// Nobody reads it, and the user does not wait for that.
 #[test]
 fn what_nobody_has_read_of_a_job_that_had_ended_is_printed_when_it_is_resumed() {

@@ -1,6 +1,7 @@
 //! A program that prints more than is on its way at once: `chatty LINES DIRECTORY STATUS [early]`. After some
 //! rounds each rank prints so many lines, leaves a file in the directory, and ends; rank 0 with that status.
-//! With `early`, rounds go on behind that, until there is a file `end`.
+//! With `early`, rounds go on behind that, until there is a file `end`. If there is a file `full`, each rank
+//! prints half as many lines and one about that, and ends with status 3.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
@@ -14,7 +15,7 @@ const PART: usize = 1024;
 
 fn main() -> scash::Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    let (lines, status): (u64, i32) = (arguments[1].parse().unwrap(), arguments[3].parse().unwrap());
+    let (mut lines, mut status): (u64, i32) = (arguments[1].parse().unwrap(), arguments[3].parse().unwrap());
     let directory = Path::new(&arguments[2]);
     let mut dsm = Dsm::init()?;
     let (rank, len) = (dsm.rank(), PART * dsm.size());
@@ -24,9 +25,16 @@ fn main() -> scash::Result<()> {
         array.publish(&mut dsm)?;
     }
     let sum: u64 = array.all(&dsm).iter().sum();
+    let is_full = directory.join("full").exists();
+    if is_full {
+        (lines, status) = (lines / 2, 3);
+    }
     let mut text = String::new();
     for line in 0..lines {
         text += &format!("rank {rank}, line {line}, sum {sum}, {}\n", "x".repeat((line % 60) as usize));
+    }
+    if is_full {
+        text += &format!("rank {rank}: no space left, {}\n", "x".repeat(100_000));
     }
     let print = || {
         let mut stdout = std::io::stdout().lock();

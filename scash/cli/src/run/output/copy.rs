@@ -42,6 +42,9 @@ pub(in crate::run) trait Sink: Send + 'static {
     fn has_failed(&self) -> bool {
         false
     }
+
+    /// What it was to take cannot be read, and it gets no more.
+    fn fail(&mut self, _why: &io::Error) {}
 }
 
 /// The thread of a stream, as the launcher's sees it.

@@ -265,4 +265,8 @@ impl Sink for LocalScreen {
     fn has_failed(&self) -> bool {
         screen::lock(&self.screen).has_failed()
     }
+
+    fn fail(&mut self, why: &io::Error) {
+        let _ = self.tell(Err(why.raw_os_error().map_or(Errno::EIO, Errno::from_raw)));
+    }
 }

@@ -12,6 +12,7 @@
 //! So a reader of ours who is slow holds up nobody, and costs memory instead.
 
 mod printer;
+mod seen;
 
 use printer::give_up;
 pub(super) use printer::{SavedPrinter, start};
@@ -26,6 +27,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 /// How many bytes of its stdout and stderr a rank has printed.
 pub(in crate::run) type Lengths = [u64; 2];
@@ -39,6 +41,8 @@ pub(in crate::run) struct Saved {
     first: u32,
     /// Where it is noted what was printed, if that is to outlive this process.
     record: Option<File>,
+    /// The directory of these files, if they have one.
+    directory: Option<PathBuf>,
     /// Whether what was printed is kept until somebody says that it was seen ([`give_up`](Self::give_up)).
     is_kept: bool,
 }
@@ -48,7 +52,8 @@ impl Saved {
     pub(in crate::run) fn new(ranks: u32, is_one: bool) -> io::Result<Saved> {
         let streams = if is_one { 1 } else { 2 };
         let files = (0..ranks).map(|_| (0..streams).map(|_| file()).collect());
-        Ok(Saved { files: files.collect::<io::Result<_>>()?, first: 0, record: None, is_kept: false })
+        let files = files.collect::<io::Result<_>>()?;
+        Ok(Saved { files, first: 0, record: None, directory: None, is_kept: false })
     }
 
     /// The same, for output that goes to another host: it is kept until it was seen there.
@@ -88,7 +93,8 @@ impl Saved {
         let out = |file: File| File::from(out_of_the_way(file.into()));
         let of = |rank| (0..streams).map(|stream| directory.output(rank, stream, is_new).map(out)).collect();
         let (first, files) = (ranks.start, ranks.map(of).collect::<io::Result<_>>()?);
-        Ok(Saved { files, first, record: Some(directory.printed()?), is_kept: false })
+        let (record, directory) = (Some(directory.printed()?), Some(directory.path().to_owned()));
+        Ok(Saved { files, first, record, directory, is_kept: false })
     }
 
     /// How much was printed, by rank, in whole lines. What is not noted was not.
@@ -137,15 +143,6 @@ impl Saved {
             file.map_or(0, length_of)
         };
         [length(0), length(1)]
-    }
-
-    /// By rank and stream, where less is there than was printed: how much that is.
-    fn taken_back(&self, printed: &[Lengths]) -> Vec<[Option<u64>; 2]> {
-        let of = |(rank, printed): (usize, &Lengths)| {
-            let there = self.lengths(rank);
-            [0, 1].map(|stream| Some(there[stream]).filter(|there| *there < printed[stream]))
-        };
-        printed.iter().enumerate().map(of).collect()
     }
 
     /// Has the disk have all that was printed.

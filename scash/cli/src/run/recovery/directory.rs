@@ -5,6 +5,7 @@
 //! | `job.json` | the job's [`Description`]; written last, so that a directory which has it has the rest |
 //! | `rank-N.store` | the store of a rank |
 //! | `rank-N.out`, `rank-N.err` | what a rank has printed; without the second where both streams are one |
+//! | `rank-N.out.seen`, `rank-N.err.seen` | what has been printed of that behind the epoch that the job goes on from |
 //! | `rank-N.ended` | under another launcher: the rank has ended well |
 //! | `told` | likewise: it was said how the job can be gone on with |
 //! | `printed` | how much of that has been printed for the user: a 64-bit number for each stream of each rank |
@@ -28,13 +29,18 @@ const OUTPUT: i64 = 64 << 10;
 pub(super) const LINGERING: Duration = Duration::from_secs(5);
 /// How names of files of ranks begin and may end.
 const RANK: &str = "rank-";
-const ENDS: [&str; 4] = [STORE, ".out", ".err", ENDED];
+const ENDS: [&str; 6] = [STORE, ".out", ".err", ".out.seen", ".err.seen", ENDED];
 const STORE: &str = ".store";
 const ENDED: &str = ".ended";
 
 /// The name of the file of what a rank prints.
 pub(in crate::run) fn output_name(rank: u32, stream: usize) -> String {
     format!("{RANK}{rank}{}", ENDS[1 + stream.min(1)])
+}
+
+/// The name of the file of what the user has seen of that.
+pub(in crate::run) fn seen_name(rank: u32, stream: usize) -> String {
+    format!("{RANK}{rank}{}", ENDS[3 + stream.min(1)])
 }
 
 /// The directory of a job. That no other launcher uses it is the launcher's care, or under another launcher

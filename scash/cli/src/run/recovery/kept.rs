@@ -431,8 +431,10 @@ pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
     let lengths: Option<Vec<Lengths>> = stores.iter().map(|store| lengths_at(store, base.epoch)).collect();
     let lengths = lengths.ok_or_else(|| io::Error::other("their marks are gone"))?;
     output.must_have(&lengths)?;
-    output.cut(&lengths)?;
+    // Before anything is cut: who goes on after this one comes to the same epoch.
     epoch::carry_out(&plan, stores)?;
+    output.keep_seen(&lengths);
+    output.cut(&lengths)?;
     if let Some(why) = instead {
         crate::say(&format!("{why}: the epoch before it is whole"));
     }

@@ -43,7 +43,7 @@ mod withheld;
 
 pub(crate) use describe::start_again;
 pub(super) use describe::{Description, how_a_job_goes_on};
-pub(super) use directory::{Directory, output_name};
+pub(super) use directory::{Directory, output_name, seen_name};
 pub(super) use epoch::{MarkedEpoch, Rewound, RewoundPlace, StoreState, barrier, rounds};
 pub(super) use keepers::{KeeperOptions, KeptRank, Refused, agree};
 pub(super) use kept::{HeldStores, Kept};

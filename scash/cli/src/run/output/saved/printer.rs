@@ -1,8 +1,9 @@
 //! The thread that prints what ranks have saved, as far as it is part of an epoch that all have, and all of
 //! it when ranks have ended. Ranks may go on after all, and print some of that anew.
 
-use super::{Lengths, Saved, length_of};
+use super::{Lengths, Saved};
 use crate::run::output::copy::Sink;
+use crate::run::recovery::output_name;
 use nix::fcntl::{FallocateFlags, fallocate};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -129,11 +130,10 @@ pub(in crate::run::output) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -
         has_ended: false,
     };
     let board = Arc::new(PrinterRequests { wishes: Mutex::new(wishes), changed: Condvar::new() });
-    let printed = saved.printed();
     let printing = PrinterThread {
         board: Arc::clone(&board),
-        again: saved.taken_back(&printed),
-        printed: printed.iter().map(|lengths| lengths.map(Printed::whole)).collect(),
+        seen: saved.take_seen(),
+        printed: saved.printed().iter().map(|lengths| lengths.map(Printed::whole)).collect(),
         times: 0,
         saved,
         sinks: sinks.map(Some),
@@ -156,6 +156,14 @@ impl Printed {
     fn whole(lines: u64) -> Printed {
         Printed { length: lines, lines }
     }
+
+    /// These bytes are next, and are shown now or were before.
+    fn pass(&mut self, bytes: &[u8]) {
+        if let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') {
+            self.lines = self.length + end as u64 + 1;
+        }
+        self.length += bytes.len() as u64;
+    }
 }
 
 /// What the thread has.
@@ -166,10 +174,9 @@ struct PrinterThread<S> {
     printed: Vec<[Printed; 2]>,
     /// How many times it is known that ranks have gone on that had ended.
     times: u64,
-    /// Where more was printed, in whole lines, than there was when this began: how much there was. If what
-    /// ranks print now has no line that ends there, it is other text, which is shown from the beginning of
-    /// that line.
-    again: Vec<[Option<u64>; 2]>,
+    /// By rank: what the user has seen, in whole lines, of what ranks are to print anew. As far as they do,
+    /// it is left out.
+    seen: Vec<[Vec<u8>; 2]>,
     /// `None`: nobody wants more.
     sinks: [Option<S>; 2],
     buffer: Vec<u8>,
@@ -183,8 +190,7 @@ impl<S: Sink> PrinterThread<S> {
             let is_all = wishes.are_for_all();
             for rank in 0..self.printed.len() {
                 for stream in 0..2 {
-                    let up_to = if is_all { u64::MAX } else { wishes.up_to[rank][stream] };
-                    self.print(rank, stream, up_to);
+                    self.print(rank, stream, wishes.up_to[rank][stream], is_all);
                 }
             }
             self.with_sinks(Sink::tick);
@@ -246,82 +252,93 @@ impl<S: Sink> PrinterThread<S> {
         }
     }
 
-    /// Prints what a rank has printed up to there, and gives up its memory. What does not exist counts as
-    /// printed: it would have been, if the program had not cut its own output.
-    fn print(&mut self, rank: usize, stream: usize, up_to: u64) {
+    /// Prints what a rank has printed that is part of an epoch which all have, or all of it, and gives up its
+    /// memory. What does not exist counts as printed: it would have been, if the program had not cut its own
+    /// output.
+    fn print(&mut self, rank: usize, stream: usize, committed: u64, is_all: bool) {
         let before = self.printed[rank][stream];
-        let Printed { length: mut printed, mut lines } = before;
-        let Some(file) = self.saved.files[rank].get(stream) else {
+        let saved = Arc::clone(&self.saved);
+        let Some(file) = saved.files[rank].get(stream) else {
             // It is that of stdout, too.
-            if up_to != u64::MAX {
-                self.printed[rank][stream].length = up_to.max(printed);
+            if !is_all {
+                self.printed[rank][stream].length = committed.max(before.length);
             }
             return;
         };
-        if let Some(first) = self.again[rank][stream].filter(|_| printed < up_to)
-            && length_of(file) > printed
-        {
-            printed = line_begin(file, first, printed);
-            self.again[rank][stream] = None;
-        }
-        while printed < up_to && (up_to < u64::MAX || self.is_all_wanted()) {
-            let most = usize::try_from(up_to - printed).unwrap_or(MOST).min(MOST);
-            let length = match file.read_at(&mut self.buffer[..most], printed) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Ok(length @ 1..) => length,
-                _ => break,
-            };
-            let bytes = &self.buffer[..length];
-            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
-            let slot = &mut self.sinks[stream];
-            if slot.as_mut().is_some_and(|sink| sink.take(rank, bytes).is_err()) {
-                *slot = None;
+        let up_to = if is_all { u64::MAX } else { committed };
+        while self.printed[rank][stream].length < up_to && (!is_all || self.is_all_wanted()) {
+            let at = self.printed[rank][stream].length;
+            let most = usize::try_from(up_to - at).unwrap_or(MOST).min(MOST);
+            match file.read_at(&mut self.buffer[..most], at) {
+                Ok(0) => break,
+                Ok(length) => self.take(rank, stream, length),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.fail(rank, stream, &error);
+                    break;
+                }
             }
-            // Who goes on with the job shows what has gone nowhere.
-            if slot.as_ref().is_some_and(|sink| !sink.has_failed())
-                && let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n')
-            {
-                lines = printed + end as u64 + 1;
-            }
-            printed += length as u64;
         }
-        if up_to != u64::MAX {
-            printed = up_to.max(printed);
+        if !is_all && self.printed[rank][stream].length < committed {
+            self.printed[rank][stream].length = committed;
+            self.seen[rank][stream].clear();
         }
-        self.printed[rank][stream] = Printed { length: printed, lines };
+        let Printed { length: printed, lines } = self.printed[rank][stream];
         if lines > before.lines {
-            self.saved.note(rank, stream, lines);
+            saved.note(rank, stream, lines);
         }
-        match &self.saved.record {
+        match &saved.record {
             // Who goes on shows the line from its beginning, and must not find that it is gone and was not
-            // noted: files are given up in parts, when the note is on the disk.
+            // noted: files are given up in parts, when the note is on the disk. What is behind the epoch may
+            // be printed anew, and be compared to this.
             Some(record) => {
-                let [begin, end] = [before.lines, lines].map(|lines| lines / A_PART * A_PART);
+                let [begin, end] = [before.lines, lines].map(|lines| lines.min(committed) / A_PART * A_PART);
                 if end > begin && record.sync_data().is_ok() {
                     give_up(file, begin, end);
                 }
             }
-            None if self.saved.is_kept => {}
+            None if saved.is_kept => {}
             None => give_up(file, before.length, printed),
         }
     }
-}
 
-/// Where the line begins in which this byte is, or `first` if that is behind it.
-fn line_begin(file: &File, first: u64, byte: u64) -> u64 {
-    let (mut end, mut buffer) = (byte, [0; 4096]);
-    while end > first {
-        let begin = end.saturating_sub(buffer.len() as u64).max(first);
-        let part = &mut buffer[..usize::try_from(end - begin).unwrap_or(0)];
-        if file.read_exact_at(part, begin).is_err() {
-            return byte;
+    /// Shows what was read, unless the user has seen it.
+    fn take(&mut self, rank: usize, stream: usize, length: usize) {
+        let (bytes, seen) = (&self.buffer[..length], &mut self.seen[rank][stream]);
+        let at = &mut self.printed[rank][stream];
+        if !seen.is_empty() {
+            let same = bytes.iter().zip(seen.iter()).take_while(|(byte, seen)| byte == seen).count();
+            at.pass(&bytes[..same]);
+            if same == bytes.len().min(seen.len()) {
+                seen.drain(..same);
+            } else {
+                // It is other text, from the beginning of this line on.
+                seen.clear();
+                at.length = at.lines;
+            }
+            return;
         }
-        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
-            return begin + at as u64 + 1;
+        let slot = &mut self.sinks[stream];
+        let number = u32::try_from(rank).unwrap_or(u32::MAX);
+        if slot.as_mut().is_some_and(|sink| sink.take(number, bytes).is_err()) {
+            *slot = None;
         }
-        end = begin;
+        // Who goes on with the job shows what has gone nowhere.
+        if slot.as_ref().is_some_and(|sink| !sink.has_failed()) {
+            at.pass(bytes);
+        } else {
+            at.length += length as u64;
+        }
     }
-    first
+
+    /// What a rank has printed cannot be read: no more is shown of this stream.
+    fn fail(&mut self, rank: usize, stream: usize, error: &io::Error) {
+        if let Some(mut sink) = self.sinks[stream].take() {
+            let rank = self.saved.first + u32::try_from(rank).unwrap_or(u32::MAX);
+            crate::say(&format!("{}: {error}", output_name(rank, stream)));
+            sink.fail(error);
+        }
+    }
 }
 
 /// Gives the memory of these bytes back, where whole pages of them are.

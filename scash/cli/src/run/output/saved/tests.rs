@@ -72,10 +72,13 @@ fn found(printed: &str, kept: &str) -> (tempfile::TempDir, Arc<Saved>) {
         file(name);
         File::options().append(true).read(true).open(directory.path().join(name)).unwrap()
     };
-    let saved =
-        Saved { files: vec![vec![append("out")]], first: 0, record: Some(file("printed")), is_kept: false };
+    let (files, record) = (vec![vec![append("out")]], Some(file("printed")));
+    let place = Some(directory.path().to_owned());
+    let saved = Saved { files, first: 0, record, directory: place, is_kept: false };
     saved.note(0, 0, printed.rfind('\n').map_or(0, |end| end as u64 + 1));
-    say(&saved, 0, kept);
+    say(&saved, 0, printed);
+    saved.keep_seen(&[[kept.len() as u64, 0]]);
+    saved.cut(&[[kept.len() as u64, 0]]).unwrap();
     (directory, Arc::new(saved))
 }
 
@@ -85,19 +88,63 @@ fn what_is_printed_anew_goes_on_where_it_was_or_with_a_whole_line_if_it_is_other
     for (before, kept, again, shown) in [
         ("one\ntwo\n", "one\n", "two\nthree\n", "three\n"),
         ("one\ntwo\n", "one\n", "twenty\nthree\n", "twenty\nthree\n"),
-        ("one\ntwenty\n", "one\n", "two\nthree\n", "three\n"),
+        ("one\ntwenty\n", "one\n", "two\nthree\n", "two\nthree\n"),
         ("one\ntw", "one\n", "two\n", "two\n"),
         ("one\ntwo\n", "one\ntw", "enty\n", "enty\n"),
-        ("one\ntwo\n", "one\n", "2\n", ""),
+        ("one\ntwo\n", "one\n", "2\n", "2\n"),
+        ("one\ntwo\n", "one\n", "two", ""),
+        ("one\ntwo\nthree\n", "one\n", "two\n3\n", "3\n"),
+        ("one\ntwo\nfailed: there is no space left on this disk\n", "one\n", "two\n3\n", "3\n"),
         ("one\ntwo\n", "one\n", &long, &long),
+        (&long, "x", &long[1..], ""),
     ] {
-        let (_directory, saved) = found(before, kept);
+        let (directory, saved) = found(before, kept);
         let (printer, [out, _err]) = printer(&saved);
         say(&saved, 0, again);
         printer.finish();
         let seen: Vec<String> = all(&out).into_iter().map(|(_, text)| text).collect();
         assert_eq!(seen.concat(), shown, "{before:?}, {kept:?}, {again:?}");
+        let lines = (kept.to_owned() + again).rfind('\n').map_or(0, |end| end as u64 + 1);
+        assert_eq!(saved.printed(), [[lines, 0]], "{before:?}, {kept:?}, {again:?}");
+        assert!(!directory.path().join("rank-0.out.seen").exists());
     }
+}
+
+/// Where the files have room for no more.
+#[test]
+fn what_was_seen_and_cannot_be_kept_is_shown_again() {
+    let (directory, saved) = found("one\ntwo\n", "one\n");
+    std::fs::remove_file(directory.path().join("rank-0.out.seen")).unwrap();
+    let (printer, [out, _err]) = printer(&saved);
+    say(&saved, 0, "two\n");
+    printer.finish();
+    assert_eq!(all(&out)[0].1, "two\n");
+}
+
+/// Told of as what cannot be written is.
+#[test]
+fn what_cannot_be_read_does_not_count_as_printed() {
+    struct Told(Sender<Option<i32>>);
+    impl Sink for Told {
+        fn take(&mut self, _: u32, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn fail(&mut self, why: &io::Error) {
+            self.0.send(why.raw_os_error()).unwrap();
+        }
+    }
+    let (directory, mut saved) = found("one\n", "one\n");
+    say(&saved, 0, "two\n");
+    let path = directory.path().join("out");
+    Arc::get_mut(&mut saved).unwrap().files = vec![vec![File::options().append(true).open(path).unwrap()]];
+    let (told, failures) = channel();
+    let printer = start(Arc::clone(&saved), [Told(told.clone()), Told(told)]).unwrap();
+    printer.print(&[[8, 0]]);
+    assert_eq!(failures.recv_timeout(TIMEOUT).unwrap(), Some(libc::EBADF));
+    printer.finish();
+    assert_eq!(failures.iter().count(), 0);
+    assert_eq!(saved.printed(), [[4, 0]]);
 }
 
 /// On a disk that is full with the so-manieth piece: that one and all behind it go nowhere. Who listens knows
@@ -120,7 +167,8 @@ impl Sink for FullScreen {
 
 #[test]
 fn what_a_full_disk_has_not_taken_is_left_to_who_goes_on_with_the_job() {
-    let (_directory, saved) = found("", "one\n");
+    let (_directory, saved) = found("", "");
+    say(&saved, 0, "one\n");
     let (kept, ended) = channel();
     let screens = [kept.clone(), kept].map(|kept| FullScreen { left: 2, _until_dropped: kept });
     let first = start(Arc::clone(&saved), screens).unwrap();
@@ -204,6 +252,7 @@ fn what_is_printed_and_noted_takes_no_more_of_a_disk_than_a_part() {
     let (printer, [out, _err]) = printer(&saved);
     let text = format!("{}\n", "x".repeat(99)).repeat(32_000);
     say(&saved, 0, &text);
+    printer.print(&[[text.len() as u64, 0]]);
     printer.print_all(TIMEOUT);
     assert_eq!(out.try_iter().map(|(_, bytes)| bytes.len()).sum::<usize>(), text.len());
     let deadline = Instant::now() + TIMEOUT;
