@@ -13,8 +13,8 @@
 //! the new process.
 //!
 //! **Invariant:** between the moment that is saved and the end of saving nothing is allocated, and no lock of
-//! the C library is taken: what changes meanwhile lies on this thread's stack, below what is saved, or in
-//! memory that is in no image (`area`).
+//! the C library is taken: what changes meanwhile lies on this thread's stack, in frames that nobody returns
+//! to, or in memory that is in no image (`area`).
 
 #![allow(clippy::cast_possible_truncation, reason = "words of the machine have 64 bits")]
 

@@ -4,7 +4,7 @@ use super::context::SavedContext;
 use super::description::{NoRoom, VERSION, Writer};
 use super::files::files_change;
 use super::kernel::{self, SyscallFailure};
-use super::maps::{self, Mapping, STACK};
+use super::maps::{self, Mapping};
 use super::owners::Owners;
 use super::populated::PageMap;
 use super::thread::{SIGNALS, Thread};
@@ -153,18 +153,21 @@ impl<'a, 'b> Save<'a, 'b> {
 
     /// Saves the pages of all private mappings. Those that lie one behind the other, and of which the kernel
     /// remembers no writes, are looked for at once, as those of libraries.
+    ///
+    /// Of stacks, too, all pages are saved: what lies below where this thread stands may be in use, as its
+    /// stack may be an array in a frame of another one (`makecontext`).
     fn save_mappings(&mut self, pages: &PageMap, mappings: &[Mapping<'_>]) -> Result<(), SaveError> {
         let mut together = 0..0;
         for mapping in mappings.iter().filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
             let is_plain = mapping.is_readable() && !self.tracking.is_for(mapping);
             let follows = mapping.start == together.end;
-            if is_plain && follows && self.needed(mapping) == mapping.range() {
+            if is_plain && follows {
                 together.end = mapping.end;
                 continue;
             }
             self.save_range(pages, std::mem::take(&mut together))?;
             if is_plain {
-                together = self.needed(mapping);
+                together = mapping.range();
             } else {
                 self.save_mapping(pages, mapping)?;
             }
@@ -235,7 +238,7 @@ impl<'a, 'b> Save<'a, 'b> {
             || !self.is_crowded
                 && self.tracking.begin(mapping).is_ok()
                 && self.save_watched(pages, mapping, false)?;
-        if is_known { Ok(()) } else { self.save_range(pages, self.needed(mapping)) }
+        if is_known { Ok(()) } else { self.save_range(pages, mapping.range()) }
     }
 
     /// Saves a mapping if the kernel remembers what of it was written, and returns whether it does. It is
@@ -285,14 +288,6 @@ impl<'a, 'b> Save<'a, 'b> {
         self.staged.flush();
         set(protection)?;
         saved
-    }
-
-    /// What of a mapping must be saved: of the stack that the system gave to the process, what is above where
-    /// this thread stands, if it is on that. Any other stack may have something below it.
-    fn needed(&self, mapping: &Mapping<'_>) -> Range<usize> {
-        let stack = self.context.stack as usize;
-        let is_stack = mapping.name == STACK && mapping.range().contains(&stack);
-        if is_stack { stack / PAGE * PAGE..mapping.end } else { mapping.range() }
     }
 
     fn save_range(&mut self, pages: &PageMap, range: Range<usize>) -> Result<(), SaveError> {

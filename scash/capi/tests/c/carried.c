@@ -332,7 +332,7 @@ static void static_data_and_heap(void)
 }
 
 /* A coroutine comes to the barriers. Below its stack, in the same small mapping, lie other data. */
-static struct {
+static struct room {
     long below[4096];
     char stack[64 << 10];
 } *room;
@@ -350,22 +350,37 @@ static void rounds_of_a_coroutine(void)
     }
 }
 
-static void a_coroutine(void)
+static void run_the_coroutine(void)
 {
     static ucontext_t here, there;
 
-    /* Between pages that nobody may touch: it is a mapping of its own. */
-    size_t size = (sizeof *room + 4095) / 4096 * 4096;
-    char *all = mmap(NULL, size + 2 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    CHECK(all != MAP_FAILED && mprotect(all + 4096, size, PROT_READ | PROT_WRITE) == 0);
-    room = (void *)(all + 4096);
     CHECK(getcontext(&there) == 0);
     there.uc_stack.ss_sp = room->stack;
     there.uc_stack.ss_size = sizeof room->stack;
     there.uc_link = &here;
     makecontext(&there, rounds_of_a_coroutine, 0);
     CHECK(swapcontext(&here, &there) == 0);
+}
+
+static void a_coroutine(void)
+{
+    /* Between pages that nobody may touch: it is a mapping of its own. */
+    size_t size = (sizeof *room + 4095) / 4096 * 4096;
+    char *all = mmap(NULL, size + 2 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(all != MAP_FAILED && mprotect(all + 4096, size, PROT_READ | PROT_WRITE) == 0);
+    room = (void *)(all + 4096);
+    run_the_coroutine();
+}
+
+/* All of it is an array on the stack that the system gave to the process. */
+static void a_coroutine_on_the_first_stack(void)
+{
+    struct room own;
+
+    room = &own;
+    run_the_coroutine();
+    room = NULL;
 }
 
 /* Code that is not there yet when the first checkpoints are taken. */
@@ -393,6 +408,7 @@ static const struct {
     {"named", named_like_the_library}, {"heap", protected_heap},      {"system", files_of_the_system},
     {"pending", pending_signals},     {"limit", a_limit_of_files},    {"late", a_late_library},
     {"static", static_data_and_heap}, {"patched", a_patched_file},    {"coroutine", a_coroutine},
+    {"inner", a_coroutine_on_the_first_stack},
 };
 
 int main(int argc, char **argv)

@@ -294,6 +294,12 @@ fn data_below_the_stack_of_a_coroutine_come_back() {
     comes_back_with("coroutine");
 }
 
+/// They lie below where the process stands, on one stack.
+#[test]
+fn data_below_a_coroutine_that_has_a_part_of_the_first_stack_come_back() {
+    comes_back_with("inner");
+}
+
 /// A system call that writes to its store would be one too many.
 #[test]
 fn a_program_that_limits_its_files_is_saved_to_a_disk_too() {
