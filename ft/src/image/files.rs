@@ -3,6 +3,7 @@
 
 use super::Refusal;
 use super::description::{Reader, Record, Writer};
+use super::limits;
 use super::save::SaveError;
 use super::tasks::each_descriptor;
 use nix::errno::Errno;
@@ -437,6 +438,7 @@ fn is_device_without_state(path: &Path) -> bool {
 fn reopen(file: &OpenFile, path: &OsStr) -> Result<(), String> {
     let damaged = |_| "its description is damaged".to_owned();
     let number = RawFd::try_from(file.number).map_err(damaged)?;
+    limits::allow_descriptor(file.number)?;
     if file.like != file.number {
         let like = RawFd::try_from(file.like).map_err(damaged)?;
         // SAFETY: if it is not open, the call fails.

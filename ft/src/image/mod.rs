@@ -25,6 +25,7 @@ mod description;
 mod files;
 mod identity;
 mod kernel;
+mod limits;
 mod maps;
 mod owners;
 mod populated;
@@ -46,6 +47,7 @@ pub use tracking::Tracking;
 use crate::store::Staged;
 use files::Files;
 use identity::Identity;
+use limits::SoftLimits;
 use std::ffi::c_void;
 use std::fmt;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -219,11 +221,14 @@ pub unsafe fn capture(
         if !save.comes_to(Step::Stopped) {
             return Ok(Took::Nothing);
         }
+        // They are in the image, as all that lies on this stack.
+        let limits = SoftLimits::now();
         let (context, with) = (save.context(), (&raw mut save).cast::<c_void>());
         // SAFETY: `save::save` uses what it is given as what it is, and returns.
         if unsafe { context::capture(context, save::save, with) } == context::CAME_BACK {
             // The others have gone on from where they were.
             std::mem::forget(save);
+            limits.take_on();
             settings::note_return();
             return Ok(Took::CameBack);
         }

@@ -6,6 +6,7 @@ use super::description::{Reader, VERSION};
 use super::files::{self, Files};
 use super::identity::Identity;
 use super::kernel;
+use super::limits;
 use super::maps::{self, HEAP, Mapping, STACK};
 use super::save::{ACTION, MOST_SIGNALS, kernel_name};
 use super::settings;
@@ -231,7 +232,10 @@ fn read_mapping<'a>(reader: &mut Reader<'a>) -> Option<Option<Mapping<'a>>> {
 
 /// Becomes the process that was saved. `ours` is a descriptor that it does not have.
 fn become_it(pages: &Pages<'_>, ours: RawFd) -> Result<std::convert::Infallible, Refusal> {
+    // First of all: files with high numbers are opened as the description is read.
+    limits::raise();
     let saved = read(pages.description)?;
+    limits::allow_memory(&saved.mappings)?;
     let private = pages.entries.partition_point(|entry| entry.key.address().is_some());
     let present = maps::read()?;
     check_kernels(present, &saved.mappings)?;

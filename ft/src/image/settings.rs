@@ -1,4 +1,4 @@
-//! What a program may set for its process that no image carries, as the launcher gives it anew: limits,
+//! What a program may set for its process that no image carries, as the launcher gives it anew: most limits,
 //! priorities, cores, users, filters, namespaces. It is found out what a program has changed since it began,
 //! so that this can be said. Locks of files are such, too; and threads that are there before the program
 //! begins.
@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::kernel;
+use super::limits;
 use super::tasks::{each_thread, is_of_the_runtime, own_number};
 use super::threads::has_lasting_others;
 use nix::sys::prctl;
@@ -42,6 +43,7 @@ fn at_start() -> MutexGuard<'static, Option<Start>> {
 
 /// Notes what the launcher has given, these descriptors among it.
 pub(super) fn note_start(descriptors: &[RawFd]) {
+    limits::note_start();
     let locked = descriptors.iter().copied().filter(|number| has_locks(*number)).collect();
     let has_threads = has_lasting_others().unwrap_or(false);
     let (process, thread) = (of_process(true), of_thread(own_number(), true).unwrap_or_default());
@@ -104,7 +106,7 @@ fn of_process(may_ask: bool) -> Settings {
     let locks_memory = lines(&status, &["VmLck:"]).first().map(|line| (!line.ends_with(" 0 kB")).to_string());
     let dumps = fs::read_to_string("/proc/self/coredump_filter").unwrap_or_default();
     let mut settings = vec![
-        ("limits (setrlimit)", read("limits")),
+        ("limits (setrlimit)", limits::but_for_raised(&read("limits"))),
         ("the root directory (chroot)", root()),
         ("its session or process group (setsid, setpgid)", words(&stat, &[2, 3])),
         ("memory that is locked (mlock)", locks_memory.unwrap_or_default()),
@@ -222,6 +224,8 @@ mod tests {
 
     #[test]
     fn what_a_program_sets_for_itself_is_told_and_nothing_else() {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, soft - 1, hard).unwrap();
         note_start(&[]);
         // A thread dies with the one that started it, and this is not inherited.
         prctl::set_pdeathsig(Signal::SIGURG).unwrap();
@@ -233,8 +237,10 @@ mod tests {
         let locked = Flock::lock(file, FlockArg::LockExclusive).unwrap();
         assert_eq!(changed(&[number]), [LOCKS]);
         drop(locked);
-        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        setrlimit(Resource::RLIMIT_NOFILE, soft - 1, hard).unwrap();
+        // What was raised of it comes back.
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+        assert_eq!(changed(&[]), [""; 0]);
+        setrlimit(Resource::RLIMIT_NOFILE, soft - 2, hard).unwrap();
         assert_eq!(changed(&[]), ["limits (setrlimit)"]);
         prctl::set_thp_disable(true).unwrap();
         assert_eq!(changed(&[]), ["limits (setrlimit)", "attributes (prctl)"]);

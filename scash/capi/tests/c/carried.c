@@ -275,6 +275,36 @@ static void a_limit_of_files(void)
     free(memory);
 }
 
+/* More than a process has that the launcher starts. */
+static void rounds_on_a_deep_stack(void)
+{
+    volatile char deep[16 << 20];
+    size_t i;
+
+    for (i = 0; i < sizeof deep; i += PAGE)
+        deep[i] = (char)(i / PAGE);
+    rounds();
+    for (i = 0; i < sizeof deep; i += PAGE)
+        CHECK(deep[i] == (char)(i / PAGE));
+}
+
+static void raised_limits(void)
+{
+    struct rlimit files, stack, now;
+    int high, descriptor = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+
+    CHECK(getrlimit(RLIMIT_NOFILE, &files) == 0 && getrlimit(RLIMIT_STACK, &stack) == 0);
+    files.rlim_cur = 2000;
+    stack.rlim_cur = 32 << 20;
+    CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0 && setrlimit(RLIMIT_STACK, &stack) == 0);
+    high = dup2(descriptor, 1999);
+    CHECK(high == 1999 && close(descriptor) == 0);
+    rounds_on_a_deep_stack();
+    CHECK(dprintf(high, "the end\n") > 0);
+    CHECK(getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur == files.rlim_cur);
+    CHECK(getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur == stack.rlim_cur);
+}
+
 /* Bytes of its own in a file that is mapped to be read, as in code that is patched; some go away again. */
 static void a_patched_file(void)
 {
@@ -408,7 +438,7 @@ static const struct {
     {"named", named_like_the_library}, {"heap", protected_heap},      {"system", files_of_the_system},
     {"pending", pending_signals},     {"limit", a_limit_of_files},    {"late", a_late_library},
     {"static", static_data_and_heap}, {"patched", a_patched_file},    {"coroutine", a_coroutine},
-    {"inner", a_coroutine_on_the_first_stack},
+    {"inner", a_coroutine_on_the_first_stack}, {"raised", raised_limits},
 };
 
 int main(int argc, char **argv)

@@ -1,9 +1,10 @@
 //! C programs whose ranks are killed: they come back, whatever they are linked with, and print and write what
 //! they would have.
 
-use crate::support::{Ended, Job, Link, Program, cc, resume};
+use crate::support::{Ended, Job, Link, Program, cc, resume, run};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -298,6 +299,36 @@ fn data_below_the_stack_of_a_coroutine_come_back() {
 #[test]
 fn data_below_a_coroutine_that_has_a_part_of_the_first_stack_come_back() {
     comes_back_with("inner");
+}
+
+/// The launcher, and so each process that it starts, has less than the program sets.
+#[test]
+fn a_program_that_has_raised_its_limits_comes_back_with_them() {
+    let program = Program::compile("carried", Link::Shared);
+    let directory = tempfile::tempdir().unwrap();
+    let deaths = ["kill rank 1 at barrier 4", "kill rank 0 at barrier 3 in incarnation 1"];
+    let arguments = ["raised", directory.path().to_str().unwrap()];
+    let mut command = program.command(Job::of(2), &replicas("every=1", &deaths), &[], &arguments);
+    let lower = || {
+        for (limit, soft) in [(libc::RLIMIT_STACK, 8 << 20), (libc::RLIMIT_NOFILE, 1000)] {
+            let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: it writes a value of this stack.
+            unsafe { libc::getrlimit(limit, &raw mut limits) };
+            limits.rlim_cur = soft;
+            // SAFETY: it reads a value of this stack.
+            if unsafe { libc::setrlimit(limit, &raw const limits) } != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the calls may be made between fork and exec.
+    unsafe { command.pre_exec(lower) };
+    let ended = run(&mut command, "raised limits".to_owned());
+    ended.succeeded();
+    assert_eq!(ended.sorted(), ["rank 0 ends", "rank 1 ends"], "{ended}");
+    // Nobody says that limits are as at the start.
+    assert_eq!((came_back(&ended), ended.err.lines().count()), (2, 2), "{ended}");
 }
 
 /// A system call that writes to its store would be one too many.

@@ -365,7 +365,8 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
-fn run(command: &mut Command, what: String) -> Ended {
+/// Runs it to its end, under this name.
+pub(crate) fn run(command: &mut Command, what: String) -> Ended {
     // Cargo sets it for tests; programs are to find the library as they were linked.
     let done = command.env_remove("LD_LIBRARY_PATH").stdin(Stdio::null()).output().unwrap();
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
