@@ -111,10 +111,9 @@ impl Saved {
     }
 
     /// Notes how much was printed. If that fails, some is printed twice by who goes on with the job.
-    fn note(&self, rank: usize, stream: usize, printed: u64) {
-        if let Some(record) = &self.record {
-            let _ = record.write_all_at(&printed.to_le_bytes(), self.word(rank, stream));
-        }
+    fn note(&self, rank: usize, stream: usize, printed: u64) -> io::Result<()> {
+        let word = self.word(rank, stream);
+        self.record.as_ref().map_or(Ok(()), |record| record.write_all_at(&printed.to_le_bytes(), word))
     }
 
     /// The descriptors of what the rank prints to, which are out of its way.

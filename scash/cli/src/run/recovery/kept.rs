@@ -433,7 +433,7 @@ pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
     output.must_have(&lengths)?;
     // Before anything is cut: who goes on after this one comes to the same epoch.
     epoch::carry_out(&plan, stores)?;
-    output.keep_seen(&lengths);
+    output.keep_seen(&lengths)?;
     output.cut(&lengths)?;
     if let Some(why) = instead {
         crate::say(&format!("{why}: the epoch before it is whole"));

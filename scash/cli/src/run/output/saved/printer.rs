@@ -130,10 +130,13 @@ pub(in crate::run::output) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -
         has_ended: false,
     };
     let board = Arc::new(PrinterRequests { wishes: Mutex::new(wishes), changed: Condvar::new() });
+    let printed = saved.printed();
+    let seen =
+        |(rank, printed): (usize, &Lengths)| [0, 1].map(|stream| saved.seen(rank, stream, printed[stream]));
     let printing = PrinterThread {
         board: Arc::clone(&board),
-        seen: saved.take_seen(),
-        printed: saved.printed().iter().map(|lengths| lengths.map(Printed::whole)).collect(),
+        seen: (0..).zip(&printed).map(seen).collect(),
+        printed: printed.iter().map(|lengths| lengths.map(Printed::whole)).collect(),
         times: 0,
         saved,
         sinks: sinks.map(Some),
@@ -150,11 +153,23 @@ struct Printed {
     /// How much of that is whole lines. The rest may not be seen yet: lines of several ranks wait for their
     /// ends.
     lines: u64,
+    /// How much is part of the newest epoch that all ranks have, and of the one before as far as is known:
+    /// who goes on with the job may take that, and compares what is behind it.
+    epochs: [u64; 2],
+    /// How much a disk has given up.
+    given_up: u64,
 }
 
 impl Printed {
     fn whole(lines: u64) -> Printed {
-        Printed { length: lines, lines }
+        Printed { length: lines, lines, ..Printed::default() }
+    }
+
+    /// So much is part of an epoch.
+    fn commit(&mut self, length: u64) {
+        if length > self.epochs[0] {
+            self.epochs = [length, self.epochs[0]];
+        }
     }
 
     /// These bytes are next, and are shown now or were before.
@@ -257,6 +272,8 @@ impl<S: Sink> PrinterThread<S> {
     /// output.
     fn print(&mut self, rank: usize, stream: usize, committed: u64, is_all: bool) {
         let before = self.printed[rank][stream];
+        let was_seen = !self.seen[rank][stream].is_empty();
+        self.printed[rank][stream].commit(committed);
         let saved = Arc::clone(&self.saved);
         let Some(file) = saved.files[rank].get(stream) else {
             // It is that of stdout, too.
@@ -283,22 +300,25 @@ impl<S: Sink> PrinterThread<S> {
             self.printed[rank][stream].length = committed;
             self.seen[rank][stream].clear();
         }
-        let Printed { length: printed, lines } = self.printed[rank][stream];
-        if lines > before.lines {
-            saved.note(rank, stream, lines);
+        let now = &mut self.printed[rank][stream];
+        if now.lines > before.lines {
+            let _ = saved.note(rank, stream, now.lines);
+        }
+        if was_seen && self.seen[rank][stream].is_empty() {
+            saved.forget_seen(rank, stream);
         }
         match &saved.record {
             // Who goes on shows the line from its beginning, and must not find that it is gone and was not
-            // noted: files are given up in parts, when the note is on the disk. What is behind the epoch may
-            // be printed anew, and be compared to this.
+            // noted: files are given up in parts, when the note is on the disk.
             Some(record) => {
-                let [begin, end] = [before.lines, lines].map(|lines| lines.min(committed) / A_PART * A_PART);
-                if end > begin && record.sync_data().is_ok() {
-                    give_up(file, begin, end);
+                let end = now.lines.min(now.epochs[1]) / A_PART * A_PART;
+                if end > now.given_up && record.sync_data().is_ok() {
+                    give_up(file, now.given_up, end);
+                    now.given_up = end;
                 }
             }
             None if saved.is_kept => {}
-            None => give_up(file, before.length, printed),
+            None => give_up(file, before.length, now.length),
         }
     }
 
