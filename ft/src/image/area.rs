@@ -16,6 +16,8 @@ pub const STORE_AT: usize = AREA + (1 << 30);
 pub(super) const STACK: Range<usize> = 0..1 << 20;
 pub(super) const MAPS: Range<usize> = 1 << 20..5 << 20;
 pub(super) const RUNS: Range<usize> = 5 << 20..6 << 20;
+/// What is kept over the moment at which a process becomes another one.
+const WORDS: Range<usize> = 7 << 20..(7 << 20) + 4096;
 pub(super) const STEPS: Range<usize> = 8 << 20..40 << 20;
 pub(super) const BYTES: Range<usize> = 40 << 20..48 << 20;
 pub(super) const THREADS: Range<usize> = 48 << 20..49 << 20;
@@ -51,4 +53,16 @@ pub(super) fn map_scratch() -> Result<(), SyscallFailure> {
     let what = [AREA, SCRATCH, kernel::READ_WRITE, kernel::bits(flags), usize::MAX, 0];
     // SAFETY: the area is ours by convention, and nothing in the scratch memory outlives its next use.
     unsafe { kernel::call(libc::SYS_mmap, what) }.map(drop)
+}
+
+/// Keeps words for the process that this one becomes. The scratch memory is there.
+pub(super) fn keep_words(words: [u64; 4]) {
+    // SAFETY: the part is mapped, aligned, and nobody else's.
+    unsafe { part(WORDS).0.cast::<[u64; 4]>().write(words) };
+}
+
+/// What the process has kept that has become this one.
+pub(super) fn kept_words() -> [u64; 4] {
+    // SAFETY: as above.
+    unsafe { part(WORDS).0.cast::<[u64; 4]>().read() }
 }

@@ -1,12 +1,12 @@
 //! Limits of a process that it may need to come back: of its first stack, open files, data and address space.
-//! The program may have raised them since it began, and whoever starts it again gives what it gave then. So a
-//! process that comes back raises them as far as it may, and sets in the end what the program had, if that is
-//! more than it began with. What it has lowered is as at its start ([`settings`](super::settings)).
+//! The program may have raised them since it began. So a process that comes back raises them as far as it
+//! may, and has in the end what it was given, or what the program had raised them to if that is more. What it
+//! has lowered is as at its start ([`settings`](super::settings)).
 
 #![forbid(unsafe_code)]
 
-use super::Refusal;
 use super::maps::{Mapping, STACK};
+use super::{Refusal, area};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, rlim_t, setrlimit};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,10 +31,15 @@ impl SoftLimits {
         SoftLimits(LIMITS.map(|(limit, _)| getrlimit(limit).map_or(0, |(soft, _)| soft)))
     }
 
-    /// Sets them in the process that has come back, unless the program began with more.
+    /// Sets, in the process that has come back, those that the program had raised; the others are as they
+    /// were given.
     pub(super) fn take_on(self) {
-        for (((limit, _), soft), at_start) in LIMITS.into_iter().zip(self.0).zip(&AT_START) {
-            set(limit, soft.max(at_start.load(Ordering::Relaxed)));
+        let given = area::kept_words();
+        for ((((limit, _), soft), at_start), given) in
+            LIMITS.into_iter().zip(self.0).zip(&AT_START).zip(given)
+        {
+            let is_raised = soft > at_start.load(Ordering::Relaxed);
+            set(limit, if is_raised { soft.max(given) } else { given });
         }
     }
 }
@@ -46,8 +51,9 @@ pub(super) fn note_start() {
     }
 }
 
-/// Raises all as far as this process may.
+/// Raises all as far as this process may, which keeps what it was given.
 pub(super) fn raise() {
+    area::keep_words(SoftLimits::now().0);
     LIMITS.into_iter().for_each(|(limit, _)| set(limit, RLIM_INFINITY));
 }
 

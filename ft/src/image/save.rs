@@ -144,7 +144,7 @@ impl<'a, 'b> Save<'a, 'b> {
         self.staged.described(writer.len());
         self.comes_to(Step::Described);
         let pages = PageMap::open()?;
-        self.owners = Owners::new(self.others.numbers(), mappings);
+        self.owners = Owners::new(self.others.numbers(), mappings, self.context.stack as usize);
         self.save_mappings(&pages, mappings)?;
         self.staged.flush();
         self.scan = pages.looked();
