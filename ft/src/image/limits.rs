@@ -38,8 +38,12 @@ impl SoftLimits {
         for ((((limit, _), soft), at_start), given) in
             LIMITS.into_iter().zip(self.0).zip(&AT_START).zip(given)
         {
-            let is_raised = soft > at_start.load(Ordering::Relaxed);
-            set(limit, if is_raised { soft.max(given) } else { given });
+            if soft > at_start.load(Ordering::Relaxed) {
+                set(limit, soft.max(given));
+            } else {
+                set(limit, given);
+                at_start.store(given, Ordering::Relaxed);
+            }
         }
     }
 }

@@ -14,8 +14,6 @@ use crate::store::PAGE;
 use std::ops::Range;
 
 const WORD: usize = size_of::<u64>();
-/// Bytes that the frames of who saves a process take, and some.
-const DEPTH: usize = 32 << 10;
 /// So many words of a page are looked at together.
 const AT_ONCE: usize = 16;
 /// State and how often its owner has it; the owner and how many use it; its kind and what spins; two places
@@ -47,27 +45,20 @@ pub(super) struct Owners<'a> {
     least: u32,
     most: u32,
     mappings: &'a [Mapping<'a>],
-    /// Where frames of this search are: they have copies of what it finds.
-    frames: Range<usize>,
 }
 
 impl Default for Owners<'_> {
     fn default() -> Self {
-        Owners::new(([0; MOST + 1], 0), &[], 0)
+        Owners::new(([0; MOST + 1], 0), &[])
     }
 }
 
 impl<'a> Owners<'a> {
-    /// So many of the numbers are there. `mappings` are those of the process. Frames that are below `stack`
-    /// are those of who saves it.
-    pub(super) fn new(
-        numbers: ([u32; MOST + 1], usize),
-        mappings: &'a [Mapping<'a>],
-        stack: usize,
-    ) -> Owners<'a> {
+    /// So many of the numbers are there. `mappings` are those of the process.
+    pub(super) fn new(numbers: ([u32; MOST + 1], usize), mappings: &'a [Mapping<'a>]) -> Owners<'a> {
         let all = || numbers.0[..numbers.1].iter().copied();
         let (least, most) = (all().min().unwrap_or(1), all().max().unwrap_or(0));
-        Owners { numbers, least, most, mappings, frames: stack.saturating_sub(DEPTH)..stack }
+        Owners { numbers, least, most, mappings }
     }
 
     /// Where a lock is that one of the threads has, if its owner is noted in this page.
@@ -75,8 +66,7 @@ impl<'a> Owners<'a> {
     /// # Safety
     /// A page begins there that can be read, and so can all that the mappings say. Nobody changes them.
     pub(super) unsafe fn lock_in(&self, page: usize) -> Option<usize> {
-        let all = (page..page + PAGE).step_by(AT_ONCE * WORD);
-        all.filter(|first| !self.frames.contains(first)).find_map(|first| {
+        (page..page + PAGE).step_by(AT_ONCE * WORD).find_map(|first| {
             // SAFETY: they are words of the page.
             let words = unsafe { std::ptr::with_exposed_provenance::<[u64; AT_ONCE]>(first).read() };
             let is_near = |word: &u64| self.is_near(low(*word) & !FLAGS);
@@ -217,16 +207,6 @@ mod tests {
     /// The distance at which a lock is found from the beginning of these words, of which the first page ends
     /// with so many; whichever page is looked at. `protection` is that of the second page.
     fn found(words: &[u64], in_first: usize, protection: u32) -> [Option<usize>; 2] {
-        found_above(|_| 0, words, in_first, protection)
-    }
-
-    /// The same, if frames of who searches are below there.
-    fn found_above(
-        stack: impl FnOnce(usize) -> usize,
-        words: &[u64],
-        in_first: usize,
-        protection: u32,
-    ) -> [Option<usize>; 2] {
         let mut pages = Box::new(Pages([0; 2 * PAGE / WORD]));
         let first = PAGE / WORD - in_first;
         pages.0[first..first + words.len()].copy_from_slice(words);
@@ -235,7 +215,7 @@ mod tests {
         let mappings = [mapping(begin, middle, 1), mapping(middle, middle + PAGE, protection)];
         let mut numbers = [0; MOST + 1];
         numbers[..2].copy_from_slice(&THREADS);
-        let owners = Owners::new((numbers, 2), &mappings, stack(middle));
+        let owners = Owners::new((numbers, 2), &mappings);
         [begin, middle].map(|page| {
             // SAFETY: both pages can be read.
             let lock = unsafe { owners.lock_in(page) };
@@ -270,15 +250,6 @@ mod tests {
         }
         let waited_for = [pair(WRITING | 4 | 2 << 3, 1), pair(3, 3), 0, pair(4720, 1), 0, 0, 2];
         assert!(is_held(&waited_for));
-    }
-
-    /// A copy of one that was found before may lie there.
-    #[test]
-    fn a_lock_in_frames_of_who_searches_is_none() {
-        let begin = PAGE / WORD;
-        assert_eq!(found_above(|middle| middle, &recursive(), begin, 1), [None; 2]);
-        assert_eq!(found_above(|middle| middle - PAGE, &recursive(), begin, 1)[0], Some(0));
-        assert_eq!(found_above(|middle| middle + PAGE + DEPTH, &recursive(), begin, 1)[0], Some(0));
     }
 
     /// It is found where its owner is noted: that page was written when the lock was taken.

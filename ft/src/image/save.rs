@@ -144,7 +144,7 @@ impl<'a, 'b> Save<'a, 'b> {
         self.staged.described(writer.len());
         self.comes_to(Step::Described);
         let pages = PageMap::open()?;
-        self.owners = Owners::new(self.others.numbers(), mappings, self.context.stack as usize);
+        self.owners = Owners::new(self.others.numbers(), mappings);
         self.save_mappings(&pages, mappings)?;
         self.staged.flush();
         self.scan = pages.looked();
@@ -364,6 +364,20 @@ pub(super) extern "C" fn save(with: *mut c_void) {
     // SAFETY: it is called with a `Save`, which nobody else uses meanwhile.
     let save = unsafe { &mut *with.cast::<Save<'_, '_>>() };
     save.result = save.all();
+    if let Err(SaveError::OwnedLock(_)) = save.result {
+        wipe_frames();
+    }
+}
+
+/// Overwrites what frames below the caller's have left: the search for locks has a copy of one there that it
+/// has found, which is on a stack that is searched the next time.
+#[inline(never)]
+fn wipe_frames() {
+    let mut frames = [0u64; 1024];
+    for word in &mut frames {
+        // SAFETY: it is a word of this frame. Of what nobody reads, the compiler would write nothing.
+        unsafe { std::ptr::from_mut(word).write_volatile(0) };
+    }
 }
 
 fn write_mapping(writer: &mut Writer, mapping: &Mapping<'_>) -> Result<(), NoRoom> {

@@ -390,6 +390,10 @@ fn no_rank_comes_back_with_a_lock_that_would_not_know_its_owner() {
                     "{lock} {owner} {ended}"
                 );
             }
+            // It is found no more when it has been given back.
+            let options = replicas("every=1", &["kill rank 1 at barrier 9"]);
+            let ended = program.run_with(Job::of(2), &options, &[], &[lock, owner]);
+            ended.said(&["go on from barrier 8 "]);
         }
     }
 }

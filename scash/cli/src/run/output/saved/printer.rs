@@ -131,8 +131,9 @@ pub(in crate::run::output) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -
     };
     let board = Arc::new(PrinterRequests { wishes: Mutex::new(wishes), changed: Condvar::new() });
     let printed = saved.printed();
-    let seen =
-        |(rank, printed): (usize, &Lengths)| [0, 1].map(|stream| saved.seen(rank, stream, printed[stream]));
+    let seen = |(rank, printed): (usize, &Lengths)| {
+        [0, 1].map(|stream| saved.take_seen(rank, stream, printed[stream]))
+    };
     let printing = PrinterThread {
         board: Arc::clone(&board),
         seen: (0..).zip(&printed).map(seen).collect(),
@@ -301,18 +302,17 @@ impl<S: Sink> PrinterThread<S> {
             self.seen[rank][stream].clear();
         }
         let now = &mut self.printed[rank][stream];
-        if now.lines > before.lines {
-            let _ = saved.note(rank, stream, now.lines);
-        }
+        // Who goes on compares nothing to it that comes behind other text.
         if was_seen && self.seen[rank][stream].is_empty() {
             saved.forget_seen(rank, stream);
         }
+        let is_noted = now.lines == before.lines || saved.note(rank, stream, now.lines).is_ok();
         match &saved.record {
             // Who goes on shows the line from its beginning, and must not find that it is gone and was not
             // noted: files are given up in parts, when the note is on the disk.
             Some(record) => {
                 let end = now.lines.min(now.epochs[1]) / A_PART * A_PART;
-                if end > now.given_up && record.sync_data().is_ok() {
+                if is_noted && end > now.given_up && record.sync_data().is_ok() {
                     give_up(file, now.given_up, end);
                     now.given_up = end;
                 }

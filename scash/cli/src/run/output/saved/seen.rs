@@ -22,28 +22,36 @@ impl Saved {
     /// # Errors
     /// It cannot be noted that no more counts as printed: what ranks print instead could be left out.
     pub(in crate::run) fn keep_seen(&self, lengths: &[Lengths]) -> io::Result<()> {
+        let mut is_noted = false;
         for (rank, (lengths, printed)) in lengths.iter().zip(self.printed()).enumerate() {
             for stream in 0..2 {
                 let (length, printed) = (lengths[stream], printed[stream]);
                 let Some(path) = self.seen_path(rank, stream) else { continue };
                 let Some(file) = self.files.get(rank).and_then(|files| files.get(stream)) else { continue };
-                let seen = seen_behind(file, &path, length, printed);
+                let first = length.min(printed);
+                let seen = seen_behind(file, &path, first, printed);
                 // It may have been of another epoch.
                 let _ = fs::remove_file(&path);
-                if !seen.is_empty() && write(&path, length, &seen).is_err() {
+                if !seen.is_empty() && write(&path, first, &seen).is_err() {
                     let _ = fs::remove_file(&path);
                 }
-                if printed > length {
-                    self.note(rank, stream, length)?;
+                if first < printed {
+                    self.note(rank, stream, first)?;
+                    is_noted = true;
                 }
             }
         }
-        Ok(())
+        // What ranks print instead may be on the disk soon.
+        self.record.iter().filter(|_| is_noted).try_for_each(File::sync_data)
     }
 
-    /// What of that is behind what counts as printed of a stream.
-    pub(super) fn seen(&self, rank: usize, stream: usize, printed: u64) -> Vec<u8> {
-        self.seen_path(rank, stream).map_or_else(Vec::new, |path| rest(&path, printed))
+    /// What of that is behind what counts as printed of a stream. If nothing is, the file goes.
+    pub(super) fn take_seen(&self, rank: usize, stream: usize, printed: u64) -> Vec<u8> {
+        let seen = self.seen_path(rank, stream).map_or_else(Vec::new, |path| rest(&path, printed));
+        if seen.is_empty() {
+            self.forget_seen(rank, stream);
+        }
+        seen
     }
 
     /// Ranks have printed all of that, or something else.
@@ -61,14 +69,15 @@ impl Saved {
 
 /// What was seen of a stream behind there: what is in its file and counts as printed, and what ranks have not
 /// printed anew since they were taken back the last time.
-fn seen_behind(file: &File, path: &Path, length: u64, printed: u64) -> Vec<u8> {
-    let there = printed.min(length_of(file)).saturating_sub(length);
-    let mut seen = vec![0; usize::try_from(there.min(MOST)).unwrap_or(0)];
-    if file.read_exact_at(&mut seen, length).is_err() {
+fn seen_behind(file: &File, path: &Path, first: u64, printed: u64) -> Vec<u8> {
+    let length = printed - first;
+    let there = length.min(length_of(file).saturating_sub(first)).min(MOST);
+    let mut seen = vec![0; usize::try_from(there).unwrap_or(0)];
+    if file.read_exact_at(&mut seen, first).is_err() {
         return Vec::new();
     }
-    if there == printed.saturating_sub(length) && there < MOST {
-        seen.extend(rest(path, printed.max(length)));
+    if there == length {
+        seen.extend(rest(path, printed));
     }
     whole_lines(seen)
 }

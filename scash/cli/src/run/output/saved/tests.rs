@@ -114,16 +114,24 @@ fn what_is_printed_anew_goes_on_where_it_was_or_with_a_whole_line_if_it_is_other
     }
 }
 
-/// The first of those is killed before ranks print, the second when a line more is part of an epoch. The
-/// third takes that one, or the one before.
+/// The first of those is killed before ranks print, the second when more is part of an epoch, up to within a
+/// line perhaps. The third takes that one, or the one before, or one that the second has not printed yet.
 #[test]
 fn what_was_seen_is_left_out_also_by_who_goes_on_after_one_that_was_killed() {
-    for (taken, again) in [(4, "3\n4\n6\n"), (2, "2\n3\n4\n6\n")] {
+    for (committed, taken, again, shown) in [
+        (4, 4, "3\n4\n6\n", "6\n"),
+        (4, 2, "2\n3\n4\n6\n", "6\n"),
+        (5, 5, "\n4\n6\n", "6\n"),
+        (5, 2, "2\n3\n4\n6\n", "6\n"),
+        (4, 5, "\n4\n6\n", "6\n"),
+        (4, 6, "4\n6\n", "6\n"),
+        (5, 5, "3\n4\n6\n", "33\n4\n6\n"),
+    ] {
         let (directory, saved) = found("1\n2\n3\n4\n5\n", "1\n");
         take_back(&saved, 2);
         let (second, [out, _err]) = printer(&saved);
         say(&saved, 0, "2\n3\n");
-        second.print(&[[4, 0]]);
+        second.print(&[[committed, 0]]);
         let deadline = Instant::now() + TIMEOUT;
         while saved.printed() != [[4, 0]] {
             assert!(Instant::now() < deadline, "it is not noted");
@@ -134,9 +142,30 @@ fn what_was_seen_is_left_out_also_by_who_goes_on_after_one_that_was_killed() {
         say(&saved, 0, again);
         third.finish();
         let seen: Vec<String> = all(&out).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(seen.concat(), "6\n", "{taken}");
+        assert_eq!(seen.concat(), shown, "{committed} {taken} {again:?}");
         assert!(!directory.path().join("rank-0.out.seen").exists());
     }
+}
+
+/// They are killed when ranks have printed other text, of which some was shown.
+#[test]
+fn nothing_is_left_out_behind_other_text() {
+    let (_directory, saved) = found("1\n2\n3\n4\n5\n", "1\n");
+    take_back(&saved, 2);
+    let (second, [out, _err]) = printer(&saved);
+    say(&saved, 0, "2\n7\n");
+    second.print(&[[6, 0]]);
+    assert_eq!(out.recv_timeout(TIMEOUT).unwrap().1, b"7\n");
+    let deadline = Instant::now() + TIMEOUT;
+    while saved.printed() != [[6, 0]] {
+        assert!(Instant::now() < deadline, "it is not noted");
+    }
+    take_back(&saved, 6);
+    let (third, [out, _err]) = printer(&saved);
+    say(&saved, 0, "4\n5\n");
+    third.finish();
+    let seen: Vec<String> = all(&out).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(seen.concat(), "4\n5\n");
 }
 
 /// Where the files have room for no more.
