@@ -418,6 +418,14 @@ fn messages_between_two_barriers_come_once_whoever_dies() {
     }
 }
 
+/// The other rank has nothing to send, and says so at once.
+#[test]
+fn more_messages_than_a_ring_has_room_for_are_through_before_a_checkpoint() {
+    for kind in all_kinds() {
+        letters_come_once(kind, 2, "flood", 1, &["kill rank 1 at barrier 9"]);
+    }
+}
+
 #[test]
 fn threads_that_pass_messages_during_a_checkpoint_go_on_with_them() {
     for kind in all_kinds() {

@@ -51,13 +51,13 @@ fn a_rank_that_is_stopped_through_a_checkpoint_in_which_another_dies_comes_back_
 /// Without a shell that could continue it: the system stops no such process, and no SIGCONT ever comes.
 #[test]
 fn a_stop_that_the_system_does_not_carry_out_keeps_no_rank_from_coming_back() {
-    let job = replicas(Job::plain(2), 2, &["delay rank 1 by 1s at barrier 9"]);
+    let job = replicas(Job::plain(2), 2, &["delay rank 1 by 300s at barrier 9"]);
     let lu = job.command(&built("lu"), &LU);
     let mut command = Command::new("setsid");
     command.arg("--wait").arg(lu.get_program()).args(lu.get_args());
     let ended = run_beside(command, |setsid| {
         let front = wait_for("front", || launcher(setsid));
-        wait_for("epoch 3", || (newest_epoch(front, 1) == 3).then_some(()));
+        wait_for("epoch 4", || (newest_epoch(front, 1) == 4).then_some(()));
         // SAFETY: the call takes numbers.
         unsafe { libc::kill(front, libc::SIGTSTP) };
         std::thread::sleep(Duration::from_millis(300));

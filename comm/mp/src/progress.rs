@@ -91,6 +91,7 @@ fn help(shared: &Shared, stop: &AtomicBool) {
             shared.idle(SLEEPY, limit.min(LONGEST_SLEEP));
         }
     }
+    shared.cores.are_of_nobody();
 }
 
 /// After how long the helper takes over next, if it did after `look` and was of use then, or not.

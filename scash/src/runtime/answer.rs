@@ -96,6 +96,17 @@ impl Runtime {
         true
     }
 
+    /// For who does not have the lock, which they may need: waits until no other thread is on its way out of
+    /// a call in which it has waited for an object; not for longer than a while.
+    pub(super) fn await_leavers(&self) {
+        let until = Instant::now() + LONGEST_IDLE;
+        let mut turn = 0;
+        while self.context.objects.has_leavers() && Instant::now() < until {
+            give_way(turn);
+            turn += 1;
+        }
+    }
+
     /// Carries out what the protocol orders.
     pub(super) fn settle(&self, core: &mut Core) -> Result<()> {
         let mut said = false;
@@ -138,7 +149,11 @@ impl Runtime {
     /// Starts the thread that answers peers, once: a lock that is here and that nobody has must not wait
     /// until this rank calls the library again.
     pub(super) fn attend(&self) -> Result<()> {
-        if self.attends.swap(true, Ordering::Relaxed) { Ok(()) } else { self.start_to_attend() }
+        if self.attends.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        // Nobody waits for one that is not there.
+        self.start_to_attend().inspect_err(|_| self.attends.store(false, Ordering::Relaxed))
     }
 
     /// Starts that thread in the process that has come back, if there was one.

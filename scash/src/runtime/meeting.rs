@@ -230,6 +230,7 @@ impl<'a> Meeting<'a> {
                     // fails is found again by who waits there.
                     let meanwhile = || drop(self.runtime.context.endpoint.flush());
                     paused.extend(saving.iter().map(|saving| saving.pause(&meanwhile)));
+                    self.runtime.await_leavers();
                     core = lock(&self.runtime.core);
                     let staged = self.runtime.stage(&mut core, &paused)?;
                     core.node.handle(if staged { Input::Staged } else { Input::NotStaged })?;

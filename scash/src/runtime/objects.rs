@@ -144,6 +144,12 @@ pub(crate) trait Objects: Send + Sync {
         None
     }
 
+    /// For who is in a collective call, to which nobody comes while a thread of this rank waits: whether one
+    /// that has waited still looks at memory where ranks have it together.
+    fn has_leavers(&self) -> bool {
+        false
+    }
+
     /// The first of these objects that a thread of this rank uses, as far as the node does not know.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 //!
 //! `letters threads`: two more threads in each rank pass messages meanwhile: one waits for a message that
 //! is sent behind the barrier, the other one sends and receives all the time. `letters handlers`: active
-//! messages are under way, too, and handlers run. `letters window`, `buffer`, `collective`: besides, rank 1
+//! messages are under way, too, and handlers run. `letters flood`: rank 0 sends more before the barrier than
+//! is on its way at once. `letters window`, `buffer`, `collective`: besides, rank 1
 //! has what no checkpoint can have, at the first eight barriers.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
@@ -28,6 +29,10 @@ const FOR_THREAD: u64 = 6;
 /// Tags of the thread that is busy, and messages that it sends in a round.
 const BUSY: u64 = 1 << 32;
 const TIMES: u64 = 200;
+/// Tags of a flood, how many messages it has in a round, and their bytes.
+const FLOOD: u64 = 1 << 33;
+const DROPS: u64 = 3000;
+const A_DROP: usize = 1000;
 /// The handler, and active messages of a round to each rank.
 const HANDLER: u16 = 1;
 const CALLS: u64 = 50;
@@ -56,6 +61,8 @@ struct Post<'a> {
     previous: u32,
     /// The round that has begun.
     round: AtomicU64,
+    /// Messages of a flood.
+    drops: u64,
 }
 
 impl Post<'_> {
@@ -79,11 +86,15 @@ impl Post<'_> {
         // Posted before the barrier, for what is sent behind it.
         let posted = messages.start_receive_owned(Some(self.previous), Some(tag(LATE))).unwrap();
         let sends = self.begin(round, &letters);
+        let drops =
+            |rank: u32| (0..self.drops).filter(move |_| rank == 0).map(|drop| FLOOD + round * DROPS + drop);
+        drops(messages.rank()).for_each(|tag| messages.send(self.next, tag, &[1; A_DROP]).unwrap());
         self.round.store(round + 1, Ordering::Release);
         self.runtime.barrier()?;
         for late in [LATE, FOR_THREAD] {
             messages.send(self.next, tag(late), &tag(late).to_le_bytes()).unwrap();
         }
+        drops(self.previous).for_each(|tag| mix(sum, &self.receive(tag)));
         for kind in [3, 1, 0, 2] {
             mix(sum, &self.receive(tag(kind)));
         }
@@ -168,7 +179,8 @@ fn main() -> scash::Result<()> {
     let messages = runtime.communicator(Options::from_env().unwrap())?;
     let (rank, size) = (messages.rank(), messages.size());
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
-    let post = Post { runtime, messages: &messages, next, previous, round: AtomicU64::new(0) };
+    let drops = if what == "flood" { DROPS } else { 0 };
+    let post = Post { runtime, messages: &messages, next, previous, round: AtomicU64::new(0), drops };
     let called = Arc::new(AtomicU64::new(0));
     let counts = Arc::clone(&called);
     let count = move |_: &scash_mp::Caller<'_>, bytes: &[u8]| {

@@ -19,7 +19,7 @@ const PATIENCE_SECONDS: u32 = 30;
 
 impl Shared {
     /// Drains the engine, and keeps it. The helper has ended. Returns when nothing is on its way to this
-    /// rank.
+    /// rank, and all that it has sent has left.
     pub(crate) fn drain(&self, meanwhile: &dyn Fn()) -> Guard<'_, Engine> {
         let mut engine = self.engine();
         engine.begin_drain();
@@ -29,7 +29,11 @@ impl Shared {
             if let Err(error) = self.endpoint.flush() {
                 self.lose(&mut engine, &error);
             }
-            if engine.ends_drain() {
+            // The word that this rank has no more is the last that waits behind a full ring, and nobody sends
+            // it on until all have been saved.
+            let is_gone = |rank| engine.gone().any(|gone| gone == rank);
+            let has_left = (0..self.size).all(|to| !self.endpoint.is_congested(to) || is_gone(to));
+            if has_left && engine.ends_drain() {
                 return engine;
             }
             meanwhile();

@@ -510,7 +510,7 @@ impl Runtime {
         let prepared = image::prepare(own)?;
         self.await_attendant();
         // What they work on there is another one's in the process that comes back.
-        if !self.await_idlers() {
+        if !self.await_idlers() || self.context.objects.has_leavers() {
             return Err(Refusal::passing("a thread is on its way out of a call that waits".to_owned()));
         }
         let theirs = messages.iter().map(Paused::hold_still);

@@ -236,9 +236,7 @@ impl HostObjects {
     /// Waits until the gate of a thread's slot is open.
     fn await_gate(&self, around: &impl Around, slot: u32) -> Result<()> {
         let mut stall = None;
-        self.parking.wait(&self.table().slot(slot).gate, || around.look(&mut stall))?;
-        self.waiting.fetch_sub(1, SeqCst);
-        Ok(())
+        self.parking.wait(&self.table().slot(slot).gate, || around.look(&mut stall))
     }
 
     /// Waits until the gate of a thread's slot is open, and gives the slot back, unless the thread keeps it
@@ -249,6 +247,7 @@ impl HostObjects {
             let _inside = within::stay();
             self.slots.give_back(slot);
         }
+        self.waiting.fetch_sub(1, SeqCst);
         Ok(())
     }
 
@@ -258,6 +257,7 @@ impl HostObjects {
         let is_gone = self.table().slot(slot).request() == Request::Gone;
         let _inside = within::stay();
         self.slots.give_back(slot);
+        self.waiting.fetch_sub(1, SeqCst);
         if is_gone { Err(absent(number, ObjectKind::Lock)) } else { Ok(()) }
     }
 
@@ -516,6 +516,10 @@ impl Objects for HostObjects {
         let _inside = within::stay();
         let mut slots = self.slots.used(self.table().slots);
         slots.find(|slot| slot.role.load(SeqCst) == WAITS).map(|slot| slot.object.load(Relaxed))
+    }
+
+    fn has_leavers(&self) -> bool {
+        self.waiting.load(SeqCst) > 0
     }
 
     fn in_use(&self, runtime: &Runtime, objects: Range<u32>) -> Result<Option<InUse>> {

@@ -213,6 +213,21 @@ fn while_a_rank_is_in_a_collective_call_its_threads_are_refused_and_those_of_oth
     assert!(all[0].awaited().is_none(), "the lock has come");
 }
 
+/// Its object is there, but it has not seen that yet: its process is not saved as it is.
+#[test]
+fn a_thread_that_has_waited_is_on_its_way_out_until_it_has_given_its_slot_back() {
+    let all = ranks(2, false);
+    assert!(all[1].asks(0, Ask::Lock));
+    let Ok(CallStart::Waits { slot, keeps }) = all[0].begin(&few(), 0, Ask::Lock, all[0].me()) else {
+        panic!("the other rank has it");
+    };
+    all[1].ends(0, ObjectKind::Lock);
+    all[0].meets(true);
+    assert_eq!((all[0].awaited(), all[0].has_leavers(), all[1].has_leavers()), (None, true, false));
+    all[0].wait_in(&few(), slot, keeps).unwrap();
+    assert!(!all[0].has_leavers());
+}
+
 /// A wait that is refused leaves nothing behind: the thread has the lock still, and nobody waits.
 #[test]
 fn a_wait_that_is_refused_leaves_the_lock_and_no_trace() {
