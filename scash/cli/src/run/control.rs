@@ -115,7 +115,9 @@ pub(crate) fn ask(job: u32, words: &[&str]) -> Result<String, String> {
 /// The jobs of this user on this machine.
 pub(crate) fn jobs() -> io::Result<Vec<u32>> {
     let begin = format!("@{}", prefix());
-    let sockets = std::fs::read_to_string("/proc/net/unix")?;
+    // Names of others may be any bytes.
+    let sockets = std::fs::read("/proc/net/unix")?;
+    let sockets = String::from_utf8_lossy(&sockets);
     let names = sockets.lines().filter_map(|line| line.split_whitespace().last());
     let mut jobs: Vec<u32> = names.filter_map(|name| name.strip_prefix(&begin)?.parse().ok()).collect();
     jobs.sort_unstable();
