@@ -18,7 +18,8 @@ const LIMITS: [(Resource, &str); 4] = [
     (Resource::RLIMIT_AS, "Max address space"),
 ];
 
-/// The soft ones that the program began with; 0 where nobody knows.
+/// The soft ones that the program began with, or was given when it came back and had not raised them; 0 where
+/// nobody knows.
 static AT_START: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
 /// Soft limits, one for each of [`LIMITS`].

@@ -1,7 +1,7 @@
 //! A program that prints more than is on its way at once: `chatty LINES DIRECTORY STATUS [early]`. After some
 //! rounds each rank prints so many lines, leaves a file in the directory, and ends; rank 0 with that status.
 //! With `early`, rounds go on behind that, until there is a file `end`. If there is a file `full`, each rank
-//! prints half as many lines and one about that, and ends with status 3.
+//! prints half as many lines and one about that, and rank 0 ends with status 3.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 

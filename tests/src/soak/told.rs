@@ -293,7 +293,8 @@ mod tests {
             scash: rank 2 moves to host 10.77.0.2, rank 3 moves to host 10.77.0.2; \
             all 4 ranks go on from barrier 30 (epoch 6, incarnation 4) after 0.1 s\n\
             scash: host 10.77.0.2: nothing is kept of job 7-8: its agent is not there (it has ended)\n\
-            scash: host 10.77.0.3: no agent has answered: `rsh 10.77.0.3 scash agent --of 7-8` was killed by signal 9 (SIGKILL).\n\
+            scash: host 10.77.0.3: no agent has answered: `rsh 10.77.0.3 scash agent --of 7-8` \
+            was killed by signal 9 (SIGKILL).\n\
             scash: the launcher of job 7-8 is lost; all 4 ranks go on from barrier 40 (epoch 7, incarnation 4) after 0.2 s\n\
             scash: host elsewhere: its agent is gone, and all 4 ranks go on from barrier 20 (epoch 2, incarnation 1)\n";
         let told = told(text, false);

@@ -45,7 +45,7 @@ struct RankProcess {
     exit: Option<Exit>,
     /// A signal by which the launcher, or the user, has ended the rank.
     order: Option<Signal>,
-    /// When the later of both has come. Nobody waits long for output from then on.
+    /// When that came, or the rank has ended behind it. Nobody waits long for output from then on.
     hurried_since: Option<Instant>,
     /// Whether it was not waited for.
     is_unread: bool,
