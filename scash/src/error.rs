@@ -45,9 +45,13 @@ pub enum Error {
 /// Result of a call of the library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a rank cannot join.
+/// Why a rank cannot join; if another one is gone, that is lost as at any other time.
 pub(crate) fn join(e: scash_comm::Error) -> Error {
-    Error::Join(e.to_string())
+    match e {
+        scash_comm::Error::Down { .. } => e.into(),
+        // That may be so as long as there are the two, and the user is not to wait.
+        e => Error::Join(e.to_string()),
+    }
 }
 
 impl From<crate::fault::EngineError> for Error {

@@ -382,6 +382,19 @@ fn a_rank_that_is_stopped_for_hardly_any_time_goes_on() {
     }
 }
 
+/// Its launcher learns of that later than the others, whose program could end the job by then.
+#[test]
+fn no_rank_is_told_that_another_one_has_died_while_they_join() {
+    let directory = tempfile::tempdir().unwrap();
+    let kind = Kind { engine: "mprotect", provider: "tcp", shares: false };
+    let job = replicas(kind.job(3), 1, &[]);
+    let ended = job.run(Path::new(env!("CARGO_BIN_EXE_early")), &[directory.path().to_str().unwrap()]);
+    ended.is_right();
+    let told = std::fs::read_to_string(directory.path().join("told"));
+    assert!(told.is_err(), "{told:?}: {ended}");
+    assert_eq!(came_back(&ended), 1, "{ended}");
+}
+
 #[test]
 fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
     let job = replicas(Job::plain(2), 1, &["kill rank 1 at checkpoint with probability 1 seed 1"]);

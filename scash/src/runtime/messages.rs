@@ -18,8 +18,8 @@ impl Runtime {
             return Err(Error::Join("dsm_finalize was called".to_owned()));
         }
         let comes_back = self.checkpoints.is_some();
-        let communicator =
-            Communicator::of_job(&mut lock(&self.member), options, comes_back).map_err(join)?;
+        let met = Communicator::of_job(&mut lock(&self.member), options, comes_back);
+        let communicator = met.map_err(|error| self.failed(join(error)))?;
         if comes_back {
             lock(&self.messages).push(communicator.saver());
         }

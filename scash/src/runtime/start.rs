@@ -55,6 +55,16 @@ pub(super) fn comes_back() -> bool {
 /// # Errors
 /// Settings that make no sense, a rank that runs another program, no fault engine, no memory.
 pub fn init() -> Result<&'static Runtime> {
+    join_job().map_err(|error| {
+        let Error::Lost { rank, why } = error else { return error };
+        if comes_back() {
+            checkpoint::be_patient();
+        }
+        Error::Join(format!("rank {rank} is gone: {why}"))
+    })
+}
+
+fn join_job() -> Result<&'static Runtime> {
     static STARTED: AtomicBool = AtomicBool::new(false);
     let mut config = Config::read(|name| std::env::var_os(name))?;
     if forked::is_child() {

@@ -33,6 +33,20 @@ impl Runtime {
         checkpoints: &mut Checkpoints,
         messages: &[Paused<'_>],
     ) -> Result<()> {
+        self.come_back(core, checkpoints, messages).inspect_err(|error| {
+            // Before anything is asked of what the process that is gone had.
+            if matches!(error, Error::Lost { .. }) {
+                super::be_patient();
+            }
+        })
+    }
+
+    fn come_back(
+        &self,
+        core: &mut Guard<'_, Core>,
+        checkpoints: &mut Checkpoints,
+        messages: &[Paused<'_>],
+    ) -> Result<()> {
         let mut watch = RestartWatch::new(&environment);
         *lock(&self.fate) = inject::read(&environment, self.rank)?;
         self.passes(Point::ImageRestored);
