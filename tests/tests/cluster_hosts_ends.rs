@@ -235,7 +235,7 @@ fn a_launcher_and_a_host_are_lost_when_all_ranks_have_ended() {
 fn a_launcher_that_has_lost_most_hosts_does_not_have_ranks_print_again() {
     let Some(hosts) = Hosts::new(3) else { return };
     let job = hosts.job("10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare").options("--no-rejoin");
-    let job = job.options("--standby 10.77.0.3");
+    let job = job.options("--standby 10.77.0.3 --linger 5s");
     let unread = Unread::start_with(&hosts, job, &["0"], Some("10.77.0.1"), false);
     let unread = unread.wait_for_its_ranks(&hosts);
     hosts.cut(3);

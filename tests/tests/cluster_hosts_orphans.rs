@@ -66,6 +66,53 @@ fn whoever_kills_the_second_process_of_a_launcher_is_told_how_the_job_goes_on() 
     );
 }
 
+/// It is being built anew, as it were, when ranks are to be started again.
+#[test]
+fn a_job_whose_program_is_nowhere_for_a_moment_is_left_to_another_launcher() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let [program, away] = ["program", "away"].map(|name| hosts.file(name));
+    std::fs::copy(until(), &program).unwrap();
+    let (orphan, status) =
+        Orphan::left(&hosts, replicas(hosts.job_behind_shell(TWO)).until(&program), |front| {
+            wait_for_status(front, WHOLE);
+            std::fs::rename(&program, &away).unwrap();
+            let is_rank = |pid: &i32| {
+                std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                    .is_ok_and(|name| name.trim() == "program")
+            };
+            let rank = hosts.processes(1).into_iter().find(is_rank).unwrap();
+            kill(Pid::from_raw(rank), Signal::SIGKILL).unwrap();
+        });
+    assert_eq!(status, Some(125), "{}", orphan.said());
+    assert!(orphan.said().contains(&format!("`scash resume {}-", orphan.job)), "{}", orphan.said());
+    std::fs::rename(&away, &program).unwrap();
+    goes_on(&hosts, orphan, TWO_NAMES).is_right();
+}
+
+#[test]
+fn what_a_full_disk_has_not_taken_is_printed_by_another_launcher() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let out = hosts.file("out");
+    std::os::unix::fs::symlink("/dev/full", &out).unwrap();
+    let (orphan, status) =
+        Orphan::left(&hosts, replicas(hosts.job_behind_shell(TWO)).until(until()), |front| {
+            // Its launcher has it open.
+            std::fs::remove_file(&out).unwrap();
+            std::fs::write(&out, "").unwrap();
+            wait_for_status(front, WHOLE);
+            hosts.let_end();
+        });
+    assert_eq!(status, Some(125), "{}", orphan.said());
+    let words = [
+        "cannot write to standard output: No space left on device; for ",
+        &format!("`scash resume {}-", orphan.job),
+    ];
+    words.iter().for_each(|words| assert!(orphan.said().contains(words), "{}", orphan.said()));
+    let ended = orphan.ends(TWO_NAMES);
+    ended.is_right();
+    ended.said(&["the job had ended: what it had printed and nobody has seen follows"]);
+}
+
 #[test]
 fn the_host_of_the_launcher_is_lost_and_its_ranks_come_back_on_the_host_that_is_left() {
     let Some(hosts) = Hosts::new(2) else { return };

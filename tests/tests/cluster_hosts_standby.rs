@@ -129,13 +129,14 @@ fn a_host_that_was_too_slow_to_say_anything_is_told_when_the_job_is_over() {
 #[test]
 fn a_launcher_that_is_cut_off_with_the_smaller_part_of_the_hosts_leaves_the_job_to_the_other_one() {
     let Some(hosts) = Hosts::new(3) else { return };
-    // (The commands that stand for a remote shell are the agents here: the launcher takes them along.)
-    let ended = run_beside(command(&hosts, &job(&hosts, THREE)), |_| {
+    // Its agents stay.
+    let observed = observe_losable(command(&hosts, &job(&hosts, THREE)), Duration::from_secs(100), |_| {
         wait_for_status_on(&hosts, HERE, WHOLE);
         hosts.cut(1);
+        true
     });
     hosts.plug_in(1);
-    ended.failed(
+    observed.ended.failed(
         125,
         &["1 of the 3 hosts that have a say are left, and with --standby the launcher that has more"],
     );
@@ -145,11 +146,14 @@ fn a_launcher_that_is_cut_off_with_the_smaller_part_of_the_hosts_leaves_the_job_
 fn of_two_halves_that_cannot_reach_each_other_neither_goes_on() {
     let Some(hosts) = Hosts::new(4) else { return };
     let four = "10.77.0.1:1,10.77.0.2:1,10.77.0.3:1,10.77.0.4:1";
-    let ended = run_beside(command(&hosts, &job(&hosts, four)), |_| {
+    let job = job(&hosts, four).options("--linger 5s");
+    let observed = observe_losable(command(&hosts, &job), Duration::from_secs(100), |_| {
         wait_for_status_on(&hosts, HERE, WHOLE);
         hosts.split_off(&[3, 4]);
+        true
     });
-    ended.failed(125, &["2 of the 4 hosts that have a say are left, and with --standby the launcher"]);
+    let why = "2 of the 4 hosts that have a say are left, and with --standby the launcher";
+    observed.ended.failed(125, &[why]);
     wait_until_all_are_gone(&hosts);
     assert_eq!(outputs(&hosts), 0, "the other launcher has printed");
 }

@@ -149,6 +149,15 @@ impl Hosts {
         self.job_by(hosts, &rsh)
     }
 
+    /// As [`job`](Self::job), where agents outlive the remote shell's process, as they do behind ssh.
+    pub fn job_behind_shell(&self, hosts: &str) -> HostsJob {
+        let (usual, rsh) = (self.file("rsh"), self.file("special-rsh"));
+        self.namespaces.rsh(&usual).unwrap();
+        let words = format!("exec 3<&0\n{} \"$host\" \"$@\" <&3 3<&- &\nwait $!", usual.display());
+        script(&rsh, &words).unwrap();
+        self.job_by(hosts, &rsh)
+    }
+
     /// As [`job`](Self::job), where all that the agent of `host` says comes so many milliseconds later, as
     /// over a long line.
     pub fn job_where_late(&self, hosts: &str, host: u32, milliseconds: u32) -> HostsJob {

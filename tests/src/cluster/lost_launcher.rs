@@ -39,6 +39,26 @@ impl Orphan {
         Orphan { job, mark, rsh: hosts.file("rsh"), out, err }
     }
 
+    /// Starts the command of a job, and waits until its launcher has left it by itself, behind what `act`
+    /// does. Returns its status, too.
+    ///
+    /// # Panics
+    /// If the launcher cannot be waited for.
+    pub fn left(hosts: &Hosts, command: Command, act: impl FnOnce(i32)) -> (Orphan, Option<i32>) {
+        let mark = new_mark();
+        let (mut child, out, err) = start(hosts, command, &mark);
+        let job = i32::try_from(child.id()).unwrap();
+        act(job);
+        let status = child.wait().unwrap().code();
+        let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+        (Orphan { job, mark, rsh: hosts.file("rsh"), out: text(&out), err: text(&err) }, status)
+    }
+
+    /// What its launchers have said.
+    pub fn said(&self) -> &str {
+        &self.err
+    }
+
     /// The command that goes on with the job, with these words besides, on a host or on none of them.
     pub fn resume(&self, host: Option<&str>, words: &[&str]) -> Command {
         let scash = built("scash");

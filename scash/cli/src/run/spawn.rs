@@ -101,6 +101,9 @@ fn not_started(task: &Task, error: &io::Error) -> Refusal {
                 "{program}: not a program for this machine (a script needs a first line such as #!/bin/sh)"
             ),
         ),
+        Some(libc::ENOENT) if !task.program.path.exists() => {
+            Refusal::new(status::NOT_EXECUTABLE, format!("{program}: it is not there any more"))
+        }
         Some(libc::ENOENT) => Refusal::new(
             status::NOT_EXECUTABLE,
             format!("{program}: its interpreter or dynamic linker does not exist"),

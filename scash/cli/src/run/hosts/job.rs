@@ -70,6 +70,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Runs the job to its end; returns the exit status.
 pub(in crate::run) fn run(plan: &Plan, hosts: &Hosts, orders: Orders) -> u8 {
+    let mut is_left = false;
     let done = Job::new(plan, hosts, orders).and_then(|mut job| {
         let done = job.call().and_then(|()| {
             while job.goes_on() {
@@ -79,14 +80,18 @@ pub(in crate::run) fn run(plan: &Plan, hosts: &Hosts, orders: Orders) -> u8 {
         });
         // Whatever has happened, agents are not to wait for another launcher.
         job.part();
+        is_left = job.is_left;
         done.map(|()| job.supervisor.verdict())
     });
     let status = done.unwrap_or_else(|refusal| {
         crate::say(&refusal.why);
         refusal.status
     });
-    // Agents that are still called end with the commands that call them.
-    sweep::sweep(&[]);
+    // Agents that are still called end with the commands that call them; those that wait for another launcher
+    // may be descendants of this process.
+    if !is_left {
+        sweep::sweep(&[]);
+    }
     status
 }
 
@@ -138,6 +143,8 @@ struct Job<'a> {
     keepings: Vec<Option<Keeping>>,
     /// Hosts whose agents have said that they have that launcher, when they have last.
     served: BTreeMap<u32, Served>,
+    /// Whether agents wait for another launcher, which goes on with the job.
+    is_left: bool,
     /// What is to go wrong because the user wants it.
     failures: Failures,
     /// The second launcher, if the user wants one.
@@ -188,6 +195,7 @@ impl<'a> Job<'a> {
             succession: takeover::succession(plan, hosts, one_stream)?,
             keepings: hosts.names.iter().map(|_| None).collect(),
             served: BTreeMap::new(),
+            is_left: false,
             failures: Failures::of(plan, hosts)?,
             standby: Standby::None,
             quorum: hosts
@@ -319,16 +327,7 @@ impl<'a> Job<'a> {
                         self.link(from.host).send(&Down::Taken { stream, bytes });
                     }
                 }
-                OutputReport::Failed(trouble) => {
-                    if trouble.is_unread() {
-                        self.tell_all(&Down::Shut(trouble.stream));
-                    }
-                    let mut actions = self.supervisor.unwritten(trouble, Instant::now());
-                    if trouble.is_unread() && self.survival.is_some() {
-                        actions.extend(self.supervisor.end_unread(Instant::now()));
-                    }
-                    self.act(actions);
-                }
+                OutputReport::Failed(trouble) => self.not_written(trouble),
             }
         }
         self.move_ranks_if_all_is_read();
@@ -337,6 +336,9 @@ impl<'a> Job<'a> {
     /// Takes what an agent has said.
     fn hear(&mut self, host: u32) {
         let heard = self.link(host).read(Instant::now());
+        if self.link(host).stage == AgentStage::Gone {
+            return; // it was let go, and is only to read what was sent to it
+        }
         let lie = match heard {
             Ok(all) => all.into_iter().find_map(|up| self.take(host, up).err()),
             Err(lie) => Some(lie),
@@ -417,6 +419,11 @@ impl<'a> Job<'a> {
         }
         if self.is_returning(host) {
             return self.refuses_to_return(host, &why);
+        }
+        // Agents have all that ranks had, and may start them later; unless an order ends the job.
+        self.take_orders();
+        if self.come_back() && self.succession.is_some() {
+            return self.leave_what_was_found(why);
         }
         crate::say(&why);
         let pids = &self.pids;

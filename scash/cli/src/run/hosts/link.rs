@@ -233,7 +233,7 @@ impl AgentLink {
         let Some(to) = &mut self.to else { return };
         loop {
             if self.queue.left().is_empty() {
-                let Some(part) = next_part(&mut self.program) else { return };
+                let Some(part) = next_part(&mut self.program) else { break };
                 self.queue.push(&mut part.encode());
             }
             match to.write(self.queue.left()) {
@@ -242,9 +242,12 @@ impl AgentLink {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => {
                     self.program = None;
-                    return self.queue.take(usize::MAX);
+                    self.queue.take(usize::MAX);
                 }
             }
+        }
+        if self.stage == AgentStage::Gone {
+            self.to = None;
         }
     }
 
@@ -273,10 +276,15 @@ impl AgentLink {
 
     /// Lets the agent go: it ends its ranks, if it has any, and waits for no other launcher.
     pub(super) fn let_go(&mut self) {
-        if self.stage != AgentStage::Gone {
-            self.send(&Down::Farewell);
+        if self.stage == AgentStage::Gone {
+            return;
         }
+        self.program = None;
+        self.send(&Down::Farewell);
+        // What the pipe has no room for follows. An agent that could say nothing would not read on.
+        let (from, to) = (self.from.take(), self.to.take().filter(|_| !self.queue.left().is_empty()));
         self.leave();
+        (self.from, self.to) = (from, to);
     }
 
     /// Leaves the agent: if it has lost its launcher, it waits for another one.
@@ -403,6 +411,37 @@ mod tests {
             sent.extend(part);
         }
         assert!(sent == bytes && program.is_none());
+    }
+
+    #[test]
+    fn an_agent_that_does_not_read_hears_later_that_it_may_go() {
+        let (mut from, to) = std::io::pipe().unwrap();
+        fcntl(&to, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let to = Some(File::from(OwnedFd::from(to)));
+        let mut link = AgentLink { stage: AgentStage::Running, to, ..AgentLink::absent("a") };
+        let piece = Down::Program(vec![7; MOST_PROGRAM]);
+        let count = (1 << 20) / MOST_PROGRAM; // more than any pipe holds
+        (0..count).for_each(|_| link.send(&piece));
+        link.let_go();
+        link.let_go();
+        assert!(link.to.is_some());
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            from.read_to_end(&mut all).map(|_| all)
+        });
+        while link.to.is_some() {
+            link.flush();
+            std::thread::yield_now();
+        }
+        let expected = [piece.encode().repeat(count), Down::Farewell.encode()].concat();
+        assert!(reader.join().unwrap().unwrap() == expected);
+        // One that is gone need not hear it.
+        let (from, to) = std::io::pipe().unwrap();
+        drop(from);
+        let to = Some(File::from(OwnedFd::from(to)));
+        let mut link = AgentLink { stage: AgentStage::Running, to, ..AgentLink::absent("a") };
+        link.let_go();
+        assert!(link.to.is_none());
     }
 
     #[test]

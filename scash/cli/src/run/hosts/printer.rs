@@ -6,6 +6,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,6 +46,8 @@ pub(super) struct Printers {
     waiting: [usize; 2],
     printed: Receiver<OutputReport>,
     bell: Arc<EventFd>,
+    /// Whether another launcher prints what is not out yet.
+    is_left: Arc<AtomicBool>,
 }
 
 impl Printers {
@@ -52,10 +55,18 @@ impl Printers {
     pub(super) fn start([out, err]: [Shared; 2]) -> io::Result<Printers> {
         let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
         let (report, printed) = channel();
-        let printer =
-            |stream, screen| Printer { stream, screen, report: report.clone(), bell: Arc::clone(&bell) };
+        let is_left = Arc::new(AtomicBool::new(false));
+        let printer = |stream, screen| {
+            let (bell, is_left) = (Arc::clone(&bell), Arc::clone(&is_left));
+            Printer { stream, screen, report: report.clone(), bell, is_left }
+        };
         let queues = [Some(printer(Stream::Out, out).start()?), Some(printer(Stream::Err, err).start()?)];
-        Ok(Printers { queues, waiting: [0; 2], printed, bell })
+        Ok(Printers { queues, waiting: [0; 2], printed, bell, is_left })
+    }
+
+    /// Another launcher prints what is not out yet.
+    pub(super) fn leave(&self) {
+        self.is_left.store(true, Relaxed);
     }
 
     /// Prints what a rank has printed.
@@ -102,6 +113,7 @@ struct Printer {
     screen: Shared,
     report: Sender<OutputReport>,
     bell: Arc<EventFd>,
+    is_left: Arc<AtomicBool>,
 }
 
 impl Printer {
@@ -123,18 +135,24 @@ impl Printer {
         };
         let mut screen = output::lock(&self.screen);
         let done = match &next {
+            Err(RecvTimeoutError::Disconnected) => return false,
+            _ if self.is_left.load(Relaxed) => Ok(()),
             Ok(piece) => screen.take(piece.rank, &piece.bytes).and_then(|()| screen.tick()),
             Err(RecvTimeoutError::Timeout) => screen.tick(),
-            Err(RecvTimeoutError::Disconnected) => return false,
         };
+        let trouble = done.err().map(|error| OutputError { stream: self.stream, error });
+        let (unread, unwritten) =
+            (trouble.filter(|all| all.is_unread()), trouble.filter(|all| !all.is_unread()));
+        // First, and before the other thread of one screen goes on: of what is said to be taken from now on
+        // nothing was written.
+        unwritten.into_iter().for_each(|trouble| self.tell(OutputReport::Failed(trouble)));
         drop(screen);
         if let Ok(OutputChunk { from, bytes, .. }) = next {
             self.tell(OutputReport::Taken(from, self.stream, u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
         }
-        let Err(error) = done else { return true };
-        let trouble = OutputError { stream: self.stream, error };
-        self.tell(OutputReport::Failed(trouble));
-        !trouble.is_unread()
+        // Last: nothing is taken any more.
+        unread.into_iter().for_each(|trouble| self.tell(OutputReport::Failed(trouble)));
+        unread.is_none()
     }
 
     /// Tells the launcher, if it still wants to know.

@@ -77,6 +77,11 @@ impl OutputError {
     pub(super) fn is_unread(self) -> bool {
         self.error == Errno::EPIPE
     }
+
+    /// Whether it can be written when there is room again.
+    pub(super) fn is_for_want_of_room(self) -> bool {
+        matches!(self.error, Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG)
+    }
 }
 
 impl std::fmt::Display for OutputError {

@@ -334,6 +334,11 @@ impl Recovery {
         }
     }
 
+    /// Others see to what is under way.
+    pub(super) fn left(&mut self) {
+        self.state = State::Together;
+    }
+
     /// All ranks go on. Returns what to say.
     pub(super) fn resumed(&mut self, now: Instant) -> Option<String> {
         self.take_joining().map(|(course, _)| self.news(&course, now))

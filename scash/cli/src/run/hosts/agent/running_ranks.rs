@@ -99,12 +99,13 @@ impl RunningRanks {
         }
     }
 
-    /// Makes lines for ranks that are started again, there, and which know this secret.
-    pub(super) fn renew(&mut self, secret: Secret, layout: Layout) -> Result<(), Refusal> {
+    /// Makes lines for ranks that are started again, there, and which know this secret. Returns the former
+    /// ones, which stay if that fails.
+    pub(super) fn renew(&mut self, secret: Secret, layout: Layout) -> Result<HostRelay, Refusal> {
+        let renewed = host_relay(&layout, self.host, secret, &self.settings)?;
         self.layout = layout;
-        self.host_relay = host_relay(&self.layout, self.host, secret, &self.settings)?;
         self.processes = Processes::default();
-        Ok(())
+        Ok(std::mem::replace(&mut self.host_relay, renewed))
     }
 }
 

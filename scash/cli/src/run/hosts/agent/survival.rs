@@ -41,6 +41,8 @@ pub(super) struct Survival {
     pub(super) finished: Option<u8>,
     /// Whether ranks were ended since they were started last, to be started again.
     pub(super) is_recalled: bool,
+    /// Whether the launcher knows that this host cannot do its part in that.
+    pub(super) has_refused: bool,
 }
 
 impl Survival {
@@ -68,6 +70,7 @@ impl Survival {
             is_finished,
             is_done,
             is_recalled,
+            has_refused: false,
             finished,
         };
         survival.place(layout, host);
@@ -87,7 +90,7 @@ impl Survival {
     /// All ranks are to be started again, also if they have ended.
     pub(super) fn recall(&mut self) {
         self.forget_launcher();
-        (self.finished, self.is_recalled) = (None, true);
+        (self.finished, self.is_recalled, self.has_refused) = (None, true, false);
     }
 
     /// Ranks run so from now on.

@@ -11,14 +11,16 @@
 
 use super::running_ranks::RunningRanks;
 use super::survival::{Phase, Survival};
-use super::{Agent, COMMITTED, LINES, PRINTED, SAID, failed, is_gone, outputs, trouble};
+use super::{Agent, COMMITTED, LINES, PRINTED, SAID, is_gone, outputs, trouble};
 use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, StoreChunk, Up};
 use crate::run::oom::OomKills;
 use crate::run::output::{Lengths, Printing, Stream};
 use crate::run::recovery::{Kept, Rewound, RewoundPlace};
 use crate::run::{Refusal, status};
 use nix::sys::signal::Signal;
+use scash_comm::Secret;
 use scash_ft::Epoch;
+use scash_join::boot::Layout;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -185,16 +187,21 @@ impl Agent {
         self.send(&Up::Ended)
     }
 
+    /// This agent cannot do its part in a restart. It keeps what it has: another launcher may need that.
+    fn cannot(&mut self, why: String) -> Result<(), Refusal> {
+        let said = self.survival().is_some_and(|survival| std::mem::replace(&mut survival.has_refused, true));
+        if said {
+            return Ok(());
+        }
+        self.send(&Up::Refused { status: status::LAUNCHER, why })
+    }
+
     /// Does something to a store whose rank moves here.
     fn change_store(&mut self, change: impl FnOnce(&mut Kept) -> io::Result<()>) -> Result<(), Refusal> {
         let Some(Survival { kept, .. }) = self.survival() else { return Ok(()) };
-        match change(kept) {
-            Ok(()) => Ok(()),
-            Err(error) => self.refuse(Refusal::new(
-                status::LAUNCHER,
-                format!("the store of a rank that moves here cannot be written: {error}"),
-            )),
-        }
+        change(kept).or_else(|error| {
+            self.cannot(format!("the store of a rank that moves here cannot be written: {error}"))
+        })
     }
 
     /// Sends some of the store of a rank that moves away.
@@ -205,10 +212,9 @@ impl Agent {
         match kept.read(rank, range, ENOUGH, &mut vec![0; MOST_PIECE], send) {
             Ok(next) => self.send(&Up::HasRead { rank, next }),
             Err(error) if is_gone(&error) => self.sent(Err(error)).map_err(|error| trouble(&error)),
-            Err(error) => self.refuse(Refusal::new(
-                status::LAUNCHER,
-                format!("the store of rank {rank}, which moves away, cannot be read: {error}"),
-            )),
+            Err(error) => {
+                self.cannot(format!("the store of rank {rank}, which moves away, cannot be read: {error}"))
+            }
         }
     }
 
@@ -219,7 +225,7 @@ impl Agent {
         // Ranks may have ended already, and all of what they have printed be on its way.
         work.printing.take_if(|printing| !printing.go_on());
         if let Err(why) = survival.kept.rewind(all, &mut || {}) {
-            return self.send(&Up::Refused { status: status::LAUNCHER, why });
+            return self.cannot(why);
         }
         // Their files begin with zeros, which are not to be printed whatever becomes of the restart.
         let comers = comers(all);
@@ -240,21 +246,23 @@ impl Agent {
     /// Goes on to print, also what ranks have brought along that have come; not before the launcher knows
     /// them here.
     fn print_on(&mut self, base: Epoch) -> Result<(), Refusal> {
-        let Some(mut work) = self.work.take() else { return Ok(()) };
-        if work.printing.is_none() {
+        if let Some(work) = self.work.as_ref().filter(|work| work.printing.is_none()) {
             let printing = self.send_saved(work.survival.as_ref())?;
             printing.skip(&self.uplink.sent());
-            work.printing = Some(printing);
+            if let Some(work) = &mut self.work {
+                work.printing = Some(printing);
+            }
         }
-        self.work = Some(work);
         self.print_epoch(base);
         Ok(())
     }
 
-    /// Starts all ranks, as the next incarnation.
+    /// Starts all ranks, as the next incarnation. What it lacks for that may be there later.
     fn start_again(&mut self, again: Again) -> Result<(), Refusal> {
         let Again { base, ago, secret, layout, adopted } = again;
-        if let Some(RunningRanks { survival: Some(survival), host, .. }) = &mut self.work {
+        if let Some(RunningRanks { survival: Some(survival), host, layout: there, .. }) = &mut self.work {
+            // Stores are for ranks that are there, whether they can be started or not.
+            there.clone_from(&layout);
             (survival.base, survival.told, survival.phase) = (base, base.epoch, Phase::Together);
             survival.committed = survival.committed.max(base.epoch);
             survival.is_recalled = false;
@@ -262,17 +270,32 @@ impl Agent {
             survival.place(&layout, *host);
             self.uplink.only(&layout.ranks_of(*host).collect::<Vec<u32>>());
         }
-        self.print_on(base.epoch)?;
-        let Some(mut work) = self.work.take() else { return Ok(()) };
         self.oom_kills = OomKills::until_now();
-        self.epoll.delete(&work.host_relay).map_err(failed("forgetting a descriptor"))?;
-        work.renew(secret, layout)?;
+        let started = self.print_on(base.epoch).and_then(|()| {
+            let Some(mut work) = self.work.take() else { return Ok(()) };
+            let started = self.start_renewed(&mut work, secret, layout, ago);
+            self.work = Some(work);
+            started
+        });
+        started.or_else(|Refusal { status, why }| self.send(&Up::Refused { status, why }))
+    }
+
+    /// Starts all ranks with new lines. `ago`: how long before the launcher learnt that one was lost, and
+    /// that all had ended.
+    fn start_renewed(
+        &mut self,
+        work: &mut RunningRanks,
+        secret: Secret,
+        layout: Layout,
+        ago: [Duration; 2],
+    ) -> Result<(), Refusal> {
+        let former = work.renew(secret, layout)?;
+        // It is not watched if that has failed before.
+        let _ = self.epoll.delete(&former);
         self.watch(&work.host_relay, LINES)?;
         let now = Instant::now();
-        let then = |ago: Duration| now.checked_sub(ago).unwrap_or(now);
-        self.start_survivors(&mut work, Some((then(ago[0]), then(ago[1]))))?;
-        self.work = Some(work);
-        Ok(())
+        let [lost, ended] = ago.map(|ago| now.checked_sub(ago).unwrap_or(now));
+        self.start_survivors(work, Some((lost, ended)))
     }
 
     pub(super) fn survival(&mut self) -> Option<&mut Survival> {

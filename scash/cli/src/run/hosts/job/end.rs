@@ -17,7 +17,9 @@ use super::{FAREWELL, Job};
 use crate::run::hosts::frames::Down;
 use crate::run::hosts::link::{AgentLink, AgentStage};
 use crate::run::hosts::printer::OutputChunk;
-use crate::run::output::Stream;
+use crate::run::output::{OutputError, Stream};
+use crate::run::status;
+use scash_join::boot::JobFailure;
 use std::time::Instant;
 
 impl Job<'_> {
@@ -77,6 +79,39 @@ impl Job<'_> {
         self.layout.ranks_of(host).map(of).fold(0, u64::saturating_add)
     }
 
+    /// Output could not be written. If agents outlive this launcher, they keep it for another one, which
+    /// prints it when there is room again.
+    pub(super) fn not_written(&mut self, trouble: OutputError) {
+        // Of orders that are there it is not known yet that they end the job.
+        self.take_orders();
+        let (is_unread, now) = (trouble.is_unread(), Instant::now());
+        let has_failed = self.is_finished() && !self.supervisor.is_hurried();
+        if trouble.is_for_want_of_room()
+            && (self.supervisor.may_go_on() || has_failed)
+            && let Some(how) = self.another_launcher()
+        {
+            return self.leave_unwritten(format!("{trouble}{how}"));
+        }
+        if is_unread {
+            self.tell_all(&Down::Shut(trouble.stream));
+        }
+        let mut actions = self.supervisor.unwritten(trouble, now);
+        if is_unread && self.survival.is_some() {
+            actions.extend(self.supervisor.end_unread(now));
+        }
+        self.act(actions);
+    }
+
+    fn leave_unwritten(&mut self, why: String) {
+        if self.supervisor.verdict() != 0 {
+            crate::say(&why); // which is not said of a job that has failed
+        }
+        if let Some(Survival { recall, .. }) = &mut self.survival {
+            recall.over();
+        }
+        self.leave_to_another(JobFailure { rank: None, why, status: status::LAUNCHER });
+    }
+
     /// Whether all ranks have ended for good, and all has come that those of a host have printed.
     pub(super) fn has_said_all(&self, host: u32) -> bool {
         self.is_finished() && self.missing_of(host) == 0
@@ -111,14 +146,21 @@ impl Job<'_> {
     pub(super) fn part(&mut self) {
         // Agents that could not all be called keep what they have for the next launcher.
         let is_taken_over = self.is_taken_over();
+        let is_let_go = |link: &AgentLink| {
+            !is_taken_over && !matches!(link.stage, AgentStage::Calling | AgentStage::Gone)
+        };
+        let hosts = (0..).zip(&self.links).filter(|(_, link)| is_let_go(link)).map(|(host, _)| host);
+        let hosts: Vec<u32> = hosts.collect();
         self.links.iter_mut().for_each(if is_taken_over { AgentLink::leave } else { AgentLink::let_go });
         let released = self.release_unreached();
         self.part_with_standby();
         let by = Instant::now() + FAREWELL;
         while Instant::now() < by && self.links.iter().any(|link| link.exit.is_none()) {
             std::thread::sleep(std::time::Duration::from_millis(1));
+            self.links.iter_mut().for_each(AgentLink::flush);
             self.links.iter_mut().for_each(|link| link.reap(Instant::now()));
         }
         released.wait();
+        self.release_again(&hosts);
     }
 }

@@ -36,12 +36,10 @@ impl Job<'_> {
     }
 
     /// How the user is told that agents keep what they have for another launcher, if they do.
-    fn another_launcher(&self) -> Option<String> {
+    pub(super) fn another_launcher(&self) -> Option<String> {
         let succession = self.succession.as_ref()?;
         let (job, time) = (&succession.job, succession.linger().as_secs());
-        Some(format!(
-            "; for {time} s, `scash resume {job}` goes on with what hosts keep that are there after all"
-        ))
+        Some(format!("; for {time} s, `scash resume {job}` goes on with what hosts keep"))
     }
 
     /// Whether another launcher may find what a rank needs: on hosts that are out of reach, or because all
@@ -60,6 +58,20 @@ impl Job<'_> {
     pub(super) fn leave_for_want_of_stores(&mut self, mut failure: JobFailure) {
         failure.why += &self.another_launcher().unwrap_or_default();
         self.leave_to_another(failure);
+    }
+
+    /// Agents of these hosts were let go. Tells those that have not ended in time: the word may have been
+    /// lost behind what was on its way to them.
+    pub(super) fn release_again(&mut self, hosts: &[u32]) {
+        for host in hosts {
+            let link = self.link(*host);
+            if link.exit.is_none() {
+                link.leave();
+                link.kill();
+                self.unreached.insert(*host);
+            }
+        }
+        self.release_unreached().wait();
     }
 
     /// Tells agents on hosts that are out of reach that the job is over.

@@ -203,10 +203,13 @@ impl Job<'_> {
 
     /// Another launcher may go on with the job, and this one ends without it.
     pub(super) fn leave_to_another(&mut self, failure: JobFailure) {
-        for link in &mut self.links {
-            // Agents wait for that one. Their ranks end.
-            link.leave();
-            link.kill();
+        self.is_left = true;
+        self.printers.leave();
+        // Agents wait for that one. Their ranks end. The remote shell passes on what was said to them, as
+        // what is printed, and ends with this process.
+        self.links.iter_mut().for_each(AgentLink::leave);
+        if let Some(survival) = &mut self.survival {
+            survival.recovery.left();
         }
         if let Standby::Waits { mut child, .. } = std::mem::replace(&mut self.standby, Standby::Gone) {
             let _ = child.kill().and_then(|()| child.wait());

@@ -472,10 +472,14 @@ impl Job<'_> {
         let is_returning = self.start_by.is_some() || self.is_returning(host);
         let is_there = |link: &AgentLink| link.stage == AgentStage::Running;
         let others = (0..).zip(&self.links).any(|(other, link)| other != host && is_there(link));
-        let may_go_on = self.supervisor.may_go_on();
-        let Some(Survival { recovery, recall, rule, .. }) = &self.survival else { return false };
-        let come_back = recall.is_under_way() || recovery.awaits_joining();
-        may_go_on && come_back && !is_returning && others && rule.count > 0
+        let copies = self.survival.as_ref().map_or(0, |survival| survival.rule.count);
+        self.come_back() && !is_returning && others && copies > 0
+    }
+
+    /// Whether ranks are being brought back.
+    pub(super) fn come_back(&self) -> bool {
+        let Some(Survival { recovery, recall, .. }) = &self.survival else { return false };
+        self.supervisor.may_go_on() && (recall.is_under_way() || recovery.awaits_all())
     }
 
     /// A host is out of reach, which ends the job also while it does not count what is said of ranks. Returns
