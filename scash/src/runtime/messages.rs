@@ -19,7 +19,9 @@ impl Runtime {
         }
         let comes_back = self.checkpoints.is_some();
         let met = Communicator::of_job(&mut lock(&self.member), options, comes_back);
-        let communicator = met.map_err(|error| self.failed(join(error)))?;
+        // A program of which no rank comes back may go on without messages.
+        let told = |error| if comes_back { self.failed(error) } else { error };
+        let communicator = met.map_err(|error| told(join(error)))?;
         if comes_back {
             lock(&self.messages).push(communicator.saver());
         }

@@ -44,6 +44,10 @@ const ALL_TO_ALL: u32 = 8;
 /// Locks that a rank looks ahead at most, over a network.
 const MOST_AHEAD: u32 = 32;
 
+/// How long a rank waits that misses another one when they join. There may be no death to be noticed: an
+/// address may be wrong, which the user is to know.
+const PATIENCE_SECONDS: u32 = 5;
+
 /// Whether ranks of the job of this process can come back (`scash run --replicas`).
 pub(super) fn comes_back() -> bool {
     Checkpoints::are_taken(&|name| std::env::var_os(name))
@@ -55,13 +59,17 @@ pub(super) fn comes_back() -> bool {
 /// # Errors
 /// Settings that make no sense, a rank that runs another program, no fault engine, no memory.
 pub fn init() -> Result<&'static Runtime> {
-    join_job().map_err(|error| {
-        let Error::Lost { rank, why } = error else { return error };
-        if comes_back() {
-            checkpoint::be_patient();
-        }
-        Error::Join(format!("rank {rank} is gone: {why}"))
-    })
+    join_job().map_err(cannot_join)
+}
+
+/// Why this rank cannot join. Where ranks come back, one that misses another waits first to be ended and
+/// started again with it: a program that is told could end the job before the launcher knows of the death.
+pub(super) fn cannot_join(error: Error) -> Error {
+    let Error::Lost { rank, why } = error else { return error };
+    if comes_back() {
+        checkpoint::be_patient(PATIENCE_SECONDS);
+    }
+    Error::Join(format!("rank {rank} is gone: {why}"))
 }
 
 fn join_job() -> Result<&'static Runtime> {

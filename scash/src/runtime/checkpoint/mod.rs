@@ -567,15 +567,15 @@ impl Runtime {
     pub(crate) fn await_restart(&self) {
         if self.checkpoints.is_some() {
             self.tell_cuts(true);
-            be_patient();
+            be_patient(PATIENCE_SECONDS);
         }
     }
 }
 
-/// Waits to be ended and started again, for as long as one that misses another does.
-pub(crate) fn be_patient() {
+/// Waits to be ended and started again.
+pub(crate) fn be_patient(seconds: u32) {
     // Counted, so that a job may be stopped for long in it.
-    (0..PATIENCE_SECONDS).for_each(|_| std::thread::sleep(Duration::from_secs(1)));
+    (0..seconds).for_each(|_| std::thread::sleep(Duration::from_secs(1)));
 }
 
 /// How saving went.

@@ -33,20 +33,6 @@ impl Runtime {
         checkpoints: &mut Checkpoints,
         messages: &[Paused<'_>],
     ) -> Result<()> {
-        self.come_back(core, checkpoints, messages).inspect_err(|error| {
-            // Before anything is asked of what the process that is gone had.
-            if matches!(error, Error::Lost { .. }) {
-                super::be_patient();
-            }
-        })
-    }
-
-    fn come_back(
-        &self,
-        core: &mut Guard<'_, Core>,
-        checkpoints: &mut Checkpoints,
-        messages: &[Paused<'_>],
-    ) -> Result<()> {
         let mut watch = RestartWatch::new(&environment);
         *lock(&self.fate) = inject::read(&environment, self.rank)?;
         self.passes(Point::ImageRestored);
@@ -60,14 +46,16 @@ impl Runtime {
         checkpoints.resumes = true;
         let mut member = Member::from_vars(&environment).map_err(join)?;
         let identity = start::identity()?;
-        member.hello(&identity).map_err(join)?;
+        // Not as lost: nothing may be asked of what the process had that is gone.
+        member.hello(&identity).map_err(|error| start::cannot_join(join(error)))?;
         // All ranks may be on one host now, and have frames of their own in their images. And a rank may be
         // on another host, which has other addresses.
         let share = self.config.share && self.context.frames == FrameSharing::Shared;
         let network = Config::read(environment)?.network;
         let config = Config { share, network, ..self.config.clone() };
-        let mut context =
-            start::assemble(&mut member, &config, self.kind, Some(&checkpoints.store), &environment)?;
+        let context =
+            start::assemble(&mut member, &config, self.kind, Some(&checkpoints.store), &environment);
+        let mut context = context.map_err(start::cannot_join)?;
         if share && context.frames != FrameSharing::Shared {
             let why = "its image shares frames with all other ranks, and ranks cannot do so any more";
             return Err(Error::Broken(why.to_owned()));
