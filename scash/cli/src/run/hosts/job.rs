@@ -422,7 +422,7 @@ impl<'a> Job<'a> {
         }
         // Agents have all that ranks had, and may start them later; unless an order ends the job.
         self.take_orders();
-        if self.come_back() && self.succession.is_some() {
+        if self.are_coming_back() && self.succession.is_some() {
             return self.leave_what_was_found(why);
         }
         crate::say(&why);

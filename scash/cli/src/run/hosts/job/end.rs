@@ -18,8 +18,6 @@ use crate::run::hosts::frames::Down;
 use crate::run::hosts::link::{AgentLink, AgentStage};
 use crate::run::hosts::printer::OutputChunk;
 use crate::run::output::{OutputError, Stream};
-use crate::run::status;
-use scash_join::boot::JobFailure;
 use std::time::Instant;
 
 impl Job<'_> {
@@ -90,7 +88,10 @@ impl Job<'_> {
             && (self.supervisor.may_go_on() || has_failed)
             && let Some(how) = self.another_launcher()
         {
-            return self.leave_unwritten(format!("{trouble}{how}"));
+            if self.supervisor.verdict() != 0 {
+                crate::say(&format!("{trouble}{how}")); // which is not said of a job that has failed
+            }
+            return self.leave_what_was_found(trouble.to_string());
         }
         if is_unread {
             self.tell_all(&Down::Shut(trouble.stream));
@@ -100,16 +101,6 @@ impl Job<'_> {
             actions.extend(self.supervisor.end_unread(now));
         }
         self.act(actions);
-    }
-
-    fn leave_unwritten(&mut self, why: String) {
-        if self.supervisor.verdict() != 0 {
-            crate::say(&why); // which is not said of a job that has failed
-        }
-        if let Some(Survival { recall, .. }) = &mut self.survival {
-            recall.over();
-        }
-        self.leave_to_another(JobFailure { rank: None, why, status: status::LAUNCHER });
     }
 
     /// Whether all ranks have ended for good, and all has come that those of a host have printed.

@@ -473,11 +473,11 @@ impl Job<'_> {
         let is_there = |link: &AgentLink| link.stage == AgentStage::Running;
         let others = (0..).zip(&self.links).any(|(other, link)| other != host && is_there(link));
         let copies = self.survival.as_ref().map_or(0, |survival| survival.rule.count);
-        self.come_back() && !is_returning && others && copies > 0
+        self.are_coming_back() && !is_returning && others && copies > 0
     }
 
     /// Whether ranks are being brought back.
-    pub(super) fn come_back(&self) -> bool {
+    pub(super) fn are_coming_back(&self) -> bool {
         let Some(Survival { recovery, recall, .. }) = &self.survival else { return false };
         self.supervisor.may_go_on() && (recall.is_under_way() || recovery.awaits_all())
     }
