@@ -151,6 +151,11 @@ fn a_chain_of_buffers_with_semaphores_hands_on_what_was_written() {
 }
 
 #[test]
+fn what_is_read_from_home_is_what_was_there_when_it_was_called() {
+    litmus(&[2, 3, 4], buffers::read_from_home, nothing);
+}
+
+#[test]
 fn a_turn_that_is_looked_at_under_a_lock_orders_what_no_lock_protects() {
     litmus(&[2, 3, 4], buffers::with_a_turn, nothing);
 }

@@ -181,3 +181,35 @@ fn a_merged_diff_is_not_taken_for_the_writes_of_the_rank_that_it_came_to() {
         script
     });
 }
+
+/// A fetch in vain has brought a page along that its rank gets updates of, and that a lock has ended. What
+/// its home was writing, and has written back to what it was, is in the page's frame all the same.
+#[test]
+fn a_page_that_came_along_in_vain_is_brought_again_to_who_gets_its_updates() {
+    torn_schedules(Setup { fetch_first: 1, ..Setup::new(2, 16) }, || {
+        let mut script = Script::new(2, 16);
+        let options = AllocOptions { placement: Placement::Rank(0), protocol: Protocol::Update, block: 1 };
+        let (area, lock) = (script.alloc(8, options), script.make(ObjectKind::Lock, 1));
+        (0..2).for_each(|_| read_all(&mut script, 2, &[area]));
+        let others = || area.iter().take(3);
+        let ahead = area.first + 3;
+        for i in 0..6u8 {
+            script.interval(|interval| {
+                let section = |k: u8| {
+                    let mut ops = vec![Op::Lock(lock)];
+                    ops.extend(others().map(|page| Op::Write(bytes(page, 0, 8), i.wrapping_mul(16) + k)));
+                    ops.extend([Op::Flicker(bytes(ahead, 0, 8), 100 + k), Op::Unlock(lock)]);
+                    ops
+                };
+                interval.work[0] = vec![(0..8).flat_map(section).collect()];
+                let enters = (0..8).flat_map(|_| [Op::Lock(lock), Op::Unlock(lock)]).collect();
+                // Longer and longer runs are got, up to the page that is not read.
+                let reads =
+                    (0..2).flat_map(|_| others().map(|page| Op::Read(bytes(page, 2048, 8)))).collect();
+                interval.work[1] = vec![enters, reads];
+            });
+            read_all(&mut script, 2, &[Pages::one(ahead)]);
+        }
+        script
+    });
+}

@@ -31,7 +31,7 @@ use crate::codec::Malformed;
 use crate::diff::{Changes, PageBytes};
 use crate::node::{Node, Outcome, Violation};
 use crate::wire::Kind;
-use crate::{Access, PAGE_SIZE, Pages, Rank, Strided, Transfer};
+use crate::{Access, Input, PAGE_SIZE, Pages, Rank, Strided, Transfer};
 
 /// Pages that one get brings at most: they wait in private memory until they are merged.
 pub const MOST_GOT: usize = 64;
@@ -83,6 +83,16 @@ pub struct Claim {
     pub at: Rank,
     /// Whether this rank wants to be the home.
     pub take: bool,
+}
+
+impl Claim {
+    /// What this rank's node is to know of the keeper's answer. One that is gone has none.
+    pub fn answered<E>(self, home: &std::result::Result<Option<Rank>, E>) -> Input {
+        match home {
+            Ok(home) => Input::Claimed { page: self.page, home: *home },
+            Err(_) => Input::FetchFailed(Pages::one(self.page).into()),
+        }
+    }
 }
 
 /// An [`Output::Operate`](crate::Output::Operate).

@@ -81,6 +81,11 @@ impl Pages {
         self.first..self.end()
     }
 
+    /// Those of the run from this one on, which is one of them.
+    pub fn rest_from(self, page: u32) -> Self {
+        Pages { first: page, count: self.end() - page }
+    }
+
     /// Appends a page to a list of runs.
     pub(crate) fn append(list: &mut Vec<Pages>, page: u32) {
         match list.last_mut() {

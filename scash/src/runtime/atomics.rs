@@ -70,7 +70,8 @@ impl Runtime {
                         drop(core);
                         let home = context.claims.ask(&*context.endpoint, claim);
                         core = lock(&self.core);
-                        core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
+                        core.node.handle(claim.answered(&home))?;
+                        home?;
                     }
                     Step::Wait(page) => core = self.wait_for(core, page, &mut turn),
                     Step::Denied(page) => {

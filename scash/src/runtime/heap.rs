@@ -197,7 +197,7 @@ impl Runtime {
             if !self.shares_frames() {
                 // Before another thread gets what others have freed there, also if there is no room.
                 for run in stale {
-                    self.see_what_is_at_home(self.address(base + run.start), run.len() * PAGE)?;
+                    self.read_home(self.address(base + run.start), run.len() * PAGE)?;
                 }
             }
             let place = place.map_err(|none| self.no_room(bytes, none))?;
@@ -306,19 +306,6 @@ impl Runtime {
             None => self.write_back(place.address, usize::try_from(size).unwrap_or(usize::MAX)),
             Some(interval) => self.on_word(place, STAMP, Rmw::Swap(interval)).map(drop),
         }
-    }
-
-    /// Brings copies up to what their homes have, also those that another thread is fetching: its get may
-    /// have passed the home before.
-    fn see_what_is_at_home(&self, address: *const u8, len: usize) -> Result<()> {
-        let mut core = lock(&self.core);
-        for page in self.pages_of(&core, address, len)?.iter() {
-            if core.node.is_fetching(page) {
-                core = self.wait_for(core, page, &mut 0);
-            }
-        }
-        drop(core);
-        self.read_home(address, len)
     }
 
     /// The interval, where what was freed in it must not be used again before the next barrier.

@@ -17,6 +17,7 @@ pub(crate) mod frame_agreement;
 mod frame_sharing;
 mod frames;
 mod heap;
+mod homes;
 mod host_objects;
 mod inject;
 mod inquiry;
@@ -379,36 +380,6 @@ impl Runtime {
             search.name(node, page, name);
         }
         Ok(())
-    }
-
-    /// Brings this rank's changes of the range to the homes of its pages now, before the next memory barrier.
-    pub fn write_back(&self, address: *const u8, len: usize) -> Result<()> {
-        let pages = self.pages(address, len)?;
-        self.guarded(|| {
-            let mut core = lock(&self.core);
-            core.node.handle(Input::WriteBack(pages))?;
-            while let Some(order) = core.node.poll_output() {
-                core.execute(&self.context, order)?;
-            }
-            let homes = core.unfenced();
-            drop(core);
-            let _inside = within::enter(&*self.context.endpoint);
-            homes.into_iter().try_for_each(|to| Ok(self.context.endpoint.fence(to.0)?))
-        })
-    }
-
-    /// Brings the cached pages of the range up to what their homes hold now; what this rank wrote in them
-    /// stays.
-    pub fn read_home(&self, address: *const u8, len: usize) -> Result<()> {
-        let pages = self.pages(address, len)?;
-        self.guarded(|| {
-            let mut core = lock(&self.core);
-            core.node.handle(Input::ReadHome(pages))?;
-            while let Some(order) = core.node.poll_output() {
-                core.execute(&self.context, order)?;
-            }
-            Ok(())
-        })
     }
 
     /// Brings all pages that the range touches to all ranks, so that reading them takes no fault until the

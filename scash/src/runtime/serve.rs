@@ -112,7 +112,8 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
                     drop(core);
                     let home = context.claims.ask(&*context.endpoint, claim);
                     core = lock(&runtime.core);
-                    core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
+                    core.node.handle(claim.answered(&home))?;
+                    home?;
                 }
                 Step::Wait(page) => {
                     // What is waited for may never come.

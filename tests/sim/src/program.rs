@@ -113,7 +113,7 @@ pub enum Op {
     /// if that matters, is told in the report.
     Plainly(Word, Change),
     /// Goes back by so many operations, unless the number that the thread's last [`Plainly`](Op::Plainly)
-    /// found is at least this.
+    /// or [`Operate`](Op::Operate) found is at least this.
     Until {
         /// The number.
         least: u64,

@@ -235,14 +235,20 @@ impl Node {
         }
     }
 
-    /// Orders that valid copies be refreshed from their homes, those that are out of view among them.
+    /// Orders that valid copies be refreshed from their homes, those that are out of view among them. Pages
+    /// that were read as zeros may have a home since.
+    ///
+    /// A get or a claim that is under way may have passed the home before. Then the last order is to wait for
+    /// that page, and the others are of the pages before it.
     ///
     /// What others have brought home, this rank's next record names as if it had written it: bytes that it
     /// writes again as it has seen them are no change of its own, and whoever has a lock from this rank must
     /// not go on from an older copy. For the same reason a lock brings nothing of these pages that is older.
     pub(super) fn read_home(&mut self, pages: Pages) {
-        let (end, mut copies) = (self.table.len(), Vec::new());
+        let (end, mut copies, mut zeros) = (self.table.len(), Vec::new(), Vec::new());
         let there = Pages { first: pages.first, count: pages.count.min(end.saturating_sub(pages.first)) };
+        let under_way = there.iter().find(|&page| self.is_fetching(page));
+        let there = Pages { count: under_way.map_or(there.count, |page| page - there.first), ..there };
         if self.keeps_back() && !self.shares_frames() && there.count > 0 {
             let read = &mut self.sync.intervals.read_home;
             read.push(there);
@@ -255,12 +261,18 @@ impl Node {
             let word = self.table.get(page);
             let home = self.home(page).filter(|&h| h != self.cfg.rank);
             let is_hidden = self.table.cached(page).is_some_and(|copy| copy.is_hidden());
+            let is_zeros = matches!(word.page(), Page::Unclaimed(_)) && word.access() != Access::None;
+            if is_zeros && self.sync.objects.any() {
+                zeros.push(page);
+            }
             if let (true, Some(from)) = (word.access() != Access::None || is_hidden, home) {
                 self.copied(page);
                 copies.push((from, page));
             }
         }
+        self.end_copies(&zeros, None);
         self.refresh(copies, None);
+        self.out.extend(under_way.map(Output::Wait));
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Counters {
     pub migrated: u64,
     /// Copies that became subscriptions: from then on their homes tell this rank of changes.
     pub subscribed: u64,
-    /// Cached pages given up, at barriers and when locks came.
+    /// Cached pages given up, at barriers, when locks came, and to be read from their homes.
     pub invalidated: u64,
     /// Cached pages given up because there was a limit.
     pub evicted: u64,

@@ -296,6 +296,8 @@ impl Node {
     pub(super) fn fetched(&mut self, pages: Strided) {
         if self.fetch_ends() {
             self.unmark_fetch(pages);
+            // They are in their frames all the same, where an update finds them.
+            pages.iter().for_each(|page| self.copied(page));
             self.dismiss_fetched(pages);
             return;
         }

@@ -364,7 +364,7 @@ impl Node {
     }
 
     /// Copies are not good any more. What was written in them goes home.
-    fn end_copies(&mut self, pages: &[u32], brought: Option<(Rank, Brought)>) {
+    pub(super) fn end_copies(&mut self, pages: &[u32], brought: Option<(Rank, Brought)>) {
         let (mut unmap, mut away, mut drop) = (Vec::new(), Vec::new(), Vec::new());
         let mut renewed = Vec::new();
         for &page in pages {

@@ -138,7 +138,8 @@ pub enum Input {
     SetProtocol(u32, Protocol),
     /// This rank's changes of these pages are to be at their homes now.
     WriteBack(Pages),
-    /// Cached copies of these pages are to be as their homes have them now, but for what was written here.
+    /// Cached copies of these pages are to be as their homes have them now, but for what was written here. If
+    /// that orders to wait for a page, it is to be given again from there on.
     ReadHome(Pages),
     /// A page of an [`Output::PutDiff`] was compared.
     PutBack {

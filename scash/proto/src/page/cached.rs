@@ -20,7 +20,7 @@ pub(super) mod flag {
     pub(in crate::page) const AHEAD: u64 = 1 << 40;
     /// Found unchanged when it was last brought home: to be protected if it is again.
     pub(in crate::page) const QUIET: u64 = 1 << 41;
-    /// An acquire has ended this copy, and it was not fetched since.
+    /// An acquire has ended this copy, or that it is to be read from home, and it was not fetched since.
     pub(in crate::page) const ENDED: u64 = 1 << 42;
     /// The number of the last fetch's interval is there.
     pub(in crate::page) const FETCHED: u64 = 1 << 43;
@@ -138,7 +138,7 @@ fn take_away(word: &mut Word) -> Gone {
     gone
 }
 
-/// An acquire ends what was read.
+/// An acquire ends what was read, or that it is to be read from home.
 pub(super) fn end(word: &mut Word) -> Gone {
     let gone = take_away(word);
     word.set(flag::ENDED);

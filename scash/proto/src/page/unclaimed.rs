@@ -116,7 +116,7 @@ impl Page {
         }
     }
 
-    /// An acquire ends what was read, if anything was.
+    /// An acquire ends what was read, if anything was, or that it is to be read from home.
     pub(crate) fn end(&mut self) -> Option<Gone> {
         match self {
             Page::Unclaimed(page) => (page.access() != Access::None).then(|| cached::end(&mut page.0)),

@@ -124,7 +124,7 @@ impl Runtime {
             if was & bits.fresh != 0 {
                 self.on_word(place, bits.word, Rmw::And(!bits.fresh))?;
             }
-            if self.shares_frames() { Ok(()) } else { self.see_what_is_at_home(address, room) }
+            if self.shares_frames() { Ok(()) } else { self.read_home(address, room) }
         })
     }
 

@@ -1,7 +1,8 @@
 //! Producers and consumers: what is announced is there, whichever way it is announced.
 
 use super::{Job, load, section, store};
-use crate::program::{Op, Word};
+use crate::program::{Change, Op, Span, Word};
+use scash_proto::Pages;
 use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Request, Signal};
 
@@ -109,6 +110,33 @@ pub fn with_semaphores(job: &mut Job) {
             taken.into_iter().chain(given).flatten()
         };
         (0..ITEMS).flat_map(step).collect()
+    });
+}
+
+/// Rank 0 fills pages, and tells of each by an atomic word. The others look at that, and read the pages from
+/// their homes; they have looked at bytes beside before, and other threads of them do so meanwhile.
+pub fn read_from_home(job: &mut Job) {
+    let (pages, told) = (job.pages(4), job.words(1)[0]);
+    // So that homes are known at once.
+    job.objects(ObjectKind::Lock, 1);
+    let bytes = |page: u32, first: usize| Span { page, first, len: 64 };
+    job.threads(2, |rank, thread| {
+        let fill = |page: u32| {
+            let all = Pages::one(page);
+            [Op::Write(bytes(page, 0), 7), Op::WriteBack(all), Op::Operate(told, Change::Add(1))]
+        };
+        let read = |(number, page): (u64, u32)| {
+            let wait = [Op::Operate(told, Change::Load), Op::Until { least: number, back: 1 }];
+            let so_far = Pages { first: pages.first, count: page + 1 - pages.first };
+            wait.into_iter().chain([Op::ReadHome(so_far), Op::Read(bytes(page, 0))])
+        };
+        let look = pages.iter().map(|page| Op::Read(bytes(page, 2048)));
+        match (rank, thread) {
+            (0, 0) => pages.iter().flat_map(fill).collect(),
+            (0, _) => Vec::new(),
+            (_, 0) => look.chain((1..).zip(pages.iter()).flat_map(read)).collect(),
+            _ => look.clone().chain(look.clone()).chain(look).collect(),
+        }
     });
 }
 

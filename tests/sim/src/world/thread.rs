@@ -9,7 +9,7 @@ use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::{Answer, Claim, Step, WordPlace};
 use scash_proto::node::{ObjectKind, Outcome};
 use scash_proto::wire::reduce::{Combine, NumberKind, Reduction};
-use scash_proto::{Access, Input, Output, PAGE_SIZE, Rank, Strided};
+use scash_proto::{Access, Input, Output, PAGE_SIZE, Pages, Rank, Strided};
 use std::collections::VecDeque;
 
 /// An application thread in one interval.
@@ -294,6 +294,7 @@ impl<P: Program> World<P> {
             Op::Read(_) | Op::Write(..) | Op::Rewrite(_) => {}
             Op::Announce(_) | Op::Until { .. } | Op::WaitFor { .. } => {}
             Op::MakeOwn(name, kind) => self.make_own(rank, name, kind)?,
+            Op::ReadHome(pages) => return self.read_home(rank, t, pages),
             call => return self.make_call(rank, t, call),
         }
         self.ranks[rank].threads[t].at += 1;
@@ -332,7 +333,6 @@ impl<P: Program> World<P> {
             }
             Op::Signal(object, signal) => (None, Input::Signal { object: number(object), who, signal }),
             Op::Unlock(lock) => (None, Input::Release(number(lock))),
-            Op::ReadHome(pages) => (None, Input::ReadHome(pages)),
             Op::SetHome(pages, home) => (None, Input::SetHome(pages, home)),
             Op::SetProtocol(page, protocol) => (None, Input::SetProtocol(page, protocol)),
             Op::Reduce(mine, all) => {
@@ -345,6 +345,16 @@ impl<P: Program> World<P> {
         };
         self.ranks[rank].threads[t].then = then;
         self.call(rank, t, input)
+    }
+
+    fn read_home(&mut self, rank: usize, t: usize, pages: Pages) -> Result<()> {
+        self.call(rank, t, Input::ReadHome(pages))?;
+        let thread = &mut self.ranks[rank].threads[t];
+        if let State::Waiting(page) = thread.state {
+            thread.at -= 1;
+            thread.ops[thread.at] = Op::ReadHome(pages.rest_from(page));
+        }
+        Ok(())
     }
 
     fn fault(&mut self, rank: usize, t: usize, page: u32, want: Access) -> Result<()> {

@@ -264,6 +264,34 @@ fn copies_that_are_valid_are_refreshed_and_others_are_not() {
 }
 
 #[test]
+fn zeros_that_were_read_before_a_page_had_a_home_are_not_what_its_home_has() {
+    let mut job = Job::with(2, 4, AllocOptions::default());
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    job.fault(0, 2, Access::Read);
+    job.give(0, Input::Claimed { page: 2, home: None });
+    assert_eq!(job.ordered(0), [Output::MapZero(one(2), Access::Read)]);
+    job.fault(1, 2, Access::Write);
+    job.give(1, Input::Claimed { page: 2, home: Some(Rank(1)) });
+    job.give(0, Input::ReadHome(Pages { first: 0, count: 4 }));
+    assert_eq!(job.ordered(0), [Output::Unmap(one(2))]);
+    assert_eq!(job.nodes[0].access(2), Access::None);
+    let asks = [Output::Claim { page: 2, key: 2, at: Rank(0), take: false }];
+    assert_eq!(job.fault(0, 2, Access::Read), asks);
+}
+
+#[test]
+fn a_get_that_is_on_its_way_is_over_before_a_page_is_read_from_its_home() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    job.fault(0, 2, Access::Read);
+    job.give(0, Input::ReadHome(Pages { first: 0, count: 4 }));
+    assert_eq!(job.ordered(0), [Output::Wait(2)]);
+    job.give(0, Input::Fetched(one(2).into()));
+    job.ordered(0);
+    job.give(0, Input::ReadHome(Pages { first: 0, count: 4 }));
+    assert!(matches!(&job.ordered(0)[..], [Output::Refresh { pages, .. }] if pages == &[2]));
+}
+
+#[test]
 fn a_copy_that_is_out_of_view_is_refreshed_too() {
     let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
     let refresh = [Output::Refresh { pages: vec![2], from: Rank(1), brought: Brought::default() }];

@@ -33,6 +33,7 @@ impl<P: Program> World<P> {
         let frame = &mut self.frames(at.0 as usize).bytes_mut(word.page)[word.span().range()];
         let have = number_in(frame);
         frame.copy_from_slice(&after[..word.width]);
+        self.ranks[rank].threads[t].seen = have;
         self.oracle[place..place + word.width].copy_from_slice(&after[..word.width]);
         self.report.checked += word.width as u64;
         self.trace(|| format!("rank {rank} makes {after:?} of {have:#x} at {word:?} of {at}"));

@@ -1,0 +1,53 @@
+//! What a rank has written goes to the homes of its pages, and what these have comes, before the next memory
+//! barrier.
+
+use super::{Runtime, lock, within};
+use crate::error::Result;
+use scash_proto::Pages;
+use scash_proto::interpreter::Step;
+use scash_proto::node::Input;
+
+impl Runtime {
+    /// Brings this rank's changes of the range to the homes of its pages now, before the next memory barrier.
+    pub fn write_back(&self, address: *const u8, len: usize) -> Result<()> {
+        let pages = self.pages(address, len)?;
+        self.guarded(|| {
+            let mut core = lock(&self.core);
+            core.node.handle(Input::WriteBack(pages))?;
+            while let Some(order) = core.node.poll_output() {
+                core.execute(&self.context, order)?;
+            }
+            let homes = core.unfenced();
+            drop(core);
+            let _inside = within::enter(&*self.context.endpoint);
+            homes.into_iter().try_for_each(|to| Ok(self.context.endpoint.fence(to.0)?))
+        })
+    }
+
+    /// Brings the cached pages of the range up to what their homes hold now; what this rank wrote in them
+    /// stays.
+    pub fn read_home(&self, address: *const u8, len: usize) -> Result<()> {
+        let pages = self.pages(address, len)?;
+        self.guarded(|| self.read_pages_home(pages))
+    }
+
+    fn read_pages_home(&self, mut pages: Pages) -> Result<()> {
+        let (mut core, mut turn) = (lock(&self.core), 0);
+        loop {
+            core.node.handle(Input::ReadHome(pages))?;
+            let mut awaited = None;
+            while let Some(order) = core.node.poll_output() {
+                if let Step::Wait(page) = core.execute(&self.context, order)? {
+                    awaited = Some(page);
+                }
+            }
+            let Some(page) = awaited else { return Ok(()) };
+            // What is waited for may never come.
+            if let Some(error) = self.broken.why() {
+                return Err(error);
+            }
+            core = self.wait_for(core, page, &mut turn);
+            pages = pages.rest_from(page);
+        }
+    }
+}
