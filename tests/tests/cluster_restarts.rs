@@ -395,6 +395,22 @@ fn no_rank_is_told_that_another_one_has_died_while_they_join() {
     assert_eq!(came_back(&ended), 1, "{ended}");
 }
 
+/// Rank 0 exits with an error, and only then rank 1 is killed, both before the launcher looks.
+#[test]
+fn a_rank_that_fails_because_another_one_has_died_does_not_end_the_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = r#"
+        cd "$1"; [ -e failed ] && { sleep 0.3; exit 0; }
+        echo $$ > rank-$SCASH_RANK; [ -e rank-0 ] && [ -e rank-1 ] && mkdir both 2> /dev/null
+        [ $SCASH_RANK = 1 ] && sleep 60
+        while [ ! -e both ]; do sleep 0.01; done
+        touch failed; kill -STOP $PPID
+        (sleep 0.2; kill -KILL $(cat rank-1); sleep 0.2; kill -CONT $PPID) > /dev/null 2>&1 &
+        exit 1"#;
+    let ended = replicas(Job::plain(2), 1, &[]).run_script(script, &[directory.path().to_str().unwrap()]);
+    assert_eq!((ended.status, came_back(&ended)), (0, 1), "{ended}");
+}
+
 #[test]
 fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
     let job = replicas(Job::plain(2), 1, &["kill rank 1 at checkpoint with probability 1 seed 1"]);

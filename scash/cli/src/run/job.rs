@@ -301,7 +301,7 @@ impl<'a> Job<'a> {
     fn timeout(&self) -> EpollTimeout {
         let last_lines =
             self.over_since.filter(|_| self.supervisor.is_hurried()).map(|since| since + LAST_LINES);
-        let doubts = self.survival.as_ref().and_then(|survival| survival.recovery.deadline());
+        let doubts = self.survival.as_ref().and_then(Survival::deadline);
         let unsaid = self.over_since.map(|_| Instant::now() + output::LOOK_AGAIN);
         let due = [self.supervisor.deadline(), last_lines, unsaid, doubts].into_iter().flatten().min();
         let due = due.map(|at| at.saturating_duration_since(Instant::now()));

@@ -32,6 +32,9 @@ const AFTER_TERMINATE: Duration = Duration::from_secs(1);
 /// A second Ctrl-C within this time is the first one, delivered in two ways (`timeout` signals a process and
 /// its group).
 const SAME_INTERRUPT: Duration = Duration::from_millis(200);
+/// How long the end of a rank that exited by itself waits for the news of what it may have exited for, the
+/// death of another rank or of its host: ranks notice that at once, and the launcher by another way.
+pub(super) const WORD_OF_OTHERS: Duration = Duration::from_millis(100);
 
 /// What the launcher must do.
 #[derive(Clone, Debug, PartialEq, Eq)]

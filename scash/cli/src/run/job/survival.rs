@@ -5,6 +5,8 @@ use crate::run::recovery::{self, Kept, Recovery};
 use crate::run::{Refusal, output};
 use scash_ft::Epoch;
 use scash_ft::inject::RecoveryCounts;
+use scash_join::boot::Exit;
+use std::time::Instant;
 
 /// What a job has in which ranks may die.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub(super) struct Survival {
     pub(super) kept: Kept,
     /// How far it has come, and how often, in bringing ranks back.
     pub(super) moments: RecoveryCounts,
+    /// Ranks that have failed by themselves, and until when the death of another one may explain it.
+    pub(super) held_back: Vec<(Instant, u32, Exit)>,
 }
 
 impl Survival {
@@ -22,7 +26,14 @@ impl Survival {
         recovery::fix_addresses()?;
         let (kept, base) = Kept::new(plan.ranks, replicas, output::is_one_file())?;
         let recovery = Recovery::new(plan.ranks, replicas.restarts, base);
-        Ok(Some(Survival { recovery, kept, moments: RecoveryCounts::default() }))
+        Ok(Some(Survival { recovery, kept, moments: RecoveryCounts::default(), held_back: Vec::new() }))
+    }
+
+    /// When something is due that nothing else makes known.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let held = self.held_back.first().map(|(until, ..)| *until);
+        // They wait longer where ranks may have died, which the recovery knows.
+        self.recovery.deadline().or(held)
     }
 
     /// How far checkpoints are, for people.

@@ -9,6 +9,7 @@ use crate::run::output::{self, Printing};
 use crate::run::plan::Plan;
 use crate::run::processes::Processes;
 use crate::run::recovery::{self, LauncherAction, Loss};
+use crate::run::supervisor::WORD_OF_OTHERS;
 use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -95,6 +96,29 @@ impl Job<'_> {
     pub(super) fn take_survivors_exit(&mut self, rank: u32, exit: Exit) {
         // What the rank has said comes before what is said of its end.
         self.pass_sayings_on();
+        let may_be_explained = matches!(exit, Exit::Status(1..)) && self.supervisor.may_go_on();
+        match &mut self.survival {
+            Some(Survival { recovery, held_back, .. }) if may_be_explained && !recovery.is_ending() => {
+                held_back.push((Instant::now() + WORD_OF_OTHERS, rank, exit));
+            }
+            _ => self.judge_exit(rank, exit),
+        }
+    }
+
+    /// Takes the ends that were held back, unless what may explain them is still to come.
+    fn release(&mut self) {
+        let may_go_on = self.supervisor.may_go_on();
+        let Some(Survival { recovery, held_back, .. }) = &mut self.survival else { return };
+        let is_due = |(until, ..): &(Instant, u32, Exit)| *until <= Instant::now() && !recovery.is_ending();
+        if !may_go_on || held_back.first().is_some_and(is_due) {
+            for (_, rank, exit) in std::mem::take(held_back) {
+                self.judge_exit(rank, exit);
+            }
+        }
+    }
+
+    /// Lets the recovery decide what the end of a rank means.
+    fn judge_exit(&mut self, rank: u32, exit: Exit) {
         let may_go_on = self.supervisor.may_go_on();
         let Some(survival) = &mut self.survival else { return };
         let is_starved = !survival.recovery.is_ending()
@@ -111,6 +135,7 @@ impl Job<'_> {
 
     /// Does what is due in a recovery.
     pub(super) fn recover(&mut self) -> Result<(), Refusal> {
+        self.release();
         // One step may make the next one due: ranks that are to be killed may be dead already.
         loop {
             let any_run = self.processes.any_run();
@@ -136,6 +161,9 @@ impl Job<'_> {
         match step {
             None => {}
             Some(LauncherAction::Kill) => {
+                if let Some(Survival { held_back, .. }) = &mut self.survival {
+                    held_back.clear();
+                }
                 self.supervisor.recovering(self.plan.ranks);
                 self.processes.signal(Signal::SIGKILL);
                 self.passes(RecoveryMoment::Recalled);
@@ -163,7 +191,7 @@ impl Job<'_> {
             return Ok(()); // which is another step, now or when the user continues the job
         }
         self.passes(RecoveryMoment::Ended);
-        let Some(Survival { recovery, kept, moments }) = &mut self.survival else { return Ok(()) };
+        let Some(Survival { recovery, kept, moments, .. }) = &mut self.survival else { return Ok(()) };
         let before = recovery.base();
         let epoch = kept.epoch(before);
         let found = recovery.found(epoch, recovery::barrier(&kept.states(), epoch), Instant::now());

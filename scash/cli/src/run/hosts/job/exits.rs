@@ -2,13 +2,10 @@
 
 use super::Job;
 use super::survive::Survival;
+use crate::run::supervisor::WORD_OF_OTHERS;
 use scash_ft::{Epoch, image};
 use scash_join::boot::{Exit, Report};
-use std::time::{Duration, Instant};
-
-/// How long the end of a rank that exited by itself waits for the news of what it may have exited for, the
-/// death of another rank or of its host: ranks notice that at once, and the launcher by another way.
-const WORD_OF_OTHERS: Duration = Duration::from_millis(100);
+use std::time::Instant;
 
 impl Job<'_> {
     /// Takes what an agent reports of a rank. The error says why no agent reports that.
@@ -22,7 +19,8 @@ impl Job<'_> {
                 return Ok(());
             }
             let failed_by_itself = matches!(exit, Exit::Status(1..));
-            if failed_by_itself && self.links.len() > 1 && self.supervisor.verdict() == 0 {
+            let may_be_explained = self.links.len() > 1 || self.survival.is_some();
+            if failed_by_itself && may_be_explained && self.supervisor.verdict() == 0 {
                 self.held_back.push((Instant::now() + WORD_OF_OTHERS, host, rank, exit));
                 return Ok(());
             }
