@@ -8,7 +8,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::wait_for as wait_for_some;
-use scash_tests::cluster::{Ended, FarShell, Hosts, HostsJob, MARK, hung_up, new_mark, run, run_beside};
+use scash_tests::cluster::{
+    Ended, FarShell, Hosts, HostsJob, MARK, Orphan, hung_up, new_mark, run, run_beside,
+};
 use scash_tests::cluster::{launcher, rank_of, wait_for_status_on, wait_until_all_are_gone};
 use std::path::Path;
 use std::process::Command;
@@ -206,7 +208,11 @@ fn without_heartbeats_a_host_that_is_down_is_lost_and_not_the_one_that_misses_it
 /// The command that starts the program `until` by that remote shell, for a launcher that is on a host where
 /// no rank is.
 fn far_job(hosts: &Hosts, shell: &FarShell, options: &str, failures: &[&str]) -> Command {
-    let job = replicas(hosts.job_by("10.77.0.2,10.77.0.3", shell.path())).options(options);
+    far_job_of("10.77.0.2,10.77.0.3", hosts, shell, options, failures)
+}
+
+fn far_job_of(names: &str, hosts: &Hosts, shell: &FarShell, options: &str, failures: &[&str]) -> Command {
+    let job = replicas(hosts.job_by(names, shell.path())).options(options);
     let job = failures.iter().fold(job, |job, failure| job.option("--inject", failure));
     let there = job.until(Path::new(env!("CARGO_BIN_EXE_until")));
     let mut command = hosts.job("").on(HERE, there.get_program());
@@ -311,6 +317,26 @@ fn a_launcher_that_reaches_no_host_for_a_while_leaves_the_job_to_the_next_one() 
     ended.is_right();
     ended.went_on();
     wait_until_all_are_gone(&hosts);
+}
+
+/// The hosts that are cut off from the launcher keep all that their ranks need, and commands reach them.
+#[test]
+fn hosts_that_are_lost_together_keep_what_they_have_though_ranks_wait_for_them() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let shell = FarShell::new(&hosts);
+    let command = far_job_of(THREE, &hosts, &shell, "--on-loss wait --wait-for 60s", &[]);
+    let (orphan, status) = Orphan::left(&hosts, command, |_| {
+        wait_for_status_on(&hosts, HERE, "copies of each checkpoint: 1, whole\n");
+        hosts.cut(1);
+    });
+    assert_eq!(status, Some(125), "{}", orphan.said());
+    hosts.plug_in(1);
+    let resume = orphan.resume(Some(HERE), &["--host", "10.77.0.1,10.77.0.2,10.77.0.3"]);
+    let ended = orphan.ends_after(&hosts, resume, |_| {
+        wait_for_status_on(&hosts, HERE, "copies of each checkpoint: 1, whole\n");
+    });
+    ended.is_right();
+    assert!(!ended.err.contains("from the beginning"), "{ended}");
 }
 
 #[test]

@@ -66,6 +66,21 @@ fn whoever_kills_the_second_process_of_a_launcher_is_told_how_the_job_goes_on() 
     );
 }
 
+#[test]
+fn a_job_whose_first_process_is_killed_is_left_to_another_launcher() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let (orphan, status) =
+        Orphan::left(&hosts, replicas(hosts.job_behind_shell(TWO)).until(until()), |front| {
+            wait_for_status(front, WHOLE);
+            let launcher = children(front).into_iter().min().unwrap();
+            kill(Pid::from_raw(front), Signal::SIGKILL).unwrap();
+            wait_for_death(launcher);
+        });
+    assert_eq!(status, None, "{}", orphan.said());
+    assert!(orphan.said().contains(&format!("`scash resume {}-", orphan.job)), "{}", orphan.said());
+    goes_on(&hosts, orphan, TWO_NAMES).is_right();
+}
+
 /// It is being built anew, as it were, when ranks are to be started again.
 #[test]
 fn a_job_whose_program_is_nowhere_for_a_moment_is_left_to_another_launcher() {
@@ -94,14 +109,15 @@ fn what_a_full_disk_has_not_taken_is_printed_by_another_launcher() {
     let Some(hosts) = Hosts::new(2) else { return };
     let out = hosts.file("out");
     std::os::unix::fs::symlink("/dev/full", &out).unwrap();
-    let (orphan, status) =
-        Orphan::left(&hosts, replicas(hosts.job_behind_shell(TWO)).until(until()), |front| {
-            // Its launcher has it open.
-            std::fs::remove_file(&out).unwrap();
-            std::fs::write(&out, "").unwrap();
-            wait_for_status(front, WHOLE);
-            hosts.let_end();
-        });
+    let job = replicas(hosts.job_behind_shell(TWO));
+    let program = job.command(until(), &[&hosts.file("end").to_string_lossy(), "breaks"]);
+    let (orphan, status) = Orphan::left(&hosts, program, |front| {
+        // Its launcher has it open.
+        std::fs::remove_file(&out).unwrap();
+        std::fs::write(&out, "").unwrap();
+        wait_for_status(front, WHOLE);
+        hosts.let_end();
+    });
     assert_eq!(status, Some(125), "{}", orphan.said());
     let words = [
         "cannot write to standard output: No space left on device; for ",
@@ -109,8 +125,12 @@ fn what_a_full_disk_has_not_taken_is_printed_by_another_launcher() {
     ];
     words.iter().for_each(|words| assert!(orphan.said().contains(words), "{}", orphan.said()));
     let ended = orphan.ends(TWO_NAMES);
-    ended.is_right();
+    assert!(ended.status == 0 && ended.out.contains(r#""check":"equal""#), "{ended}");
     ended.said(&["the job had ended: what it had printed and nobody has seen follows"]);
+    for rank in 0..4 {
+        // A line without an end is printed, too.
+        assert_eq!(ended.out.matches(&format!("rank {rank} breaks o")).count(), 1, "{ended}");
+    }
 }
 
 #[test]
@@ -262,6 +282,25 @@ fn an_agent_that_misses_its_launcher_later_than_others_is_asked_again() {
     let ended = orphan.ends_after(&hosts, command, |front| {
         wait_for_status(front, WHOLE);
         assert!(started.elapsed() > Duration::from_secs(2), "the agent was missing its launcher at once");
+    });
+    ended.is_right();
+    ended.said(&["is lost; all 4 ranks go on from barrier"]);
+}
+
+#[test]
+fn nobody_has_a_host_begin_with_nothing_while_another_one_is_asked_what_it_keeps() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let _ = hosts.job(TWO);
+    let late = format!("(cat; sleep 15) | {} $host \"$@\" | cat\nexit", hosts.file("rsh").display());
+    let orphan = orphan(&hosts, &replicas(hosts.job_where(TWO, 2, &late)));
+    let command = orphan.resume(None, &["--host", "10.77.0.2"]);
+    let ended = orphan.ends_after(&hosts, command, |front| {
+        wait_for("the launcher", || {
+            let mut rejoin = Command::new(built("scash"));
+            rejoin.args(["rejoin", &front.to_string(), "10.77.0.1"]);
+            run(rejoin).err.contains("other hosts are still being called").then_some(())
+        });
+        wait_for_status(front, WHOLE);
     });
     ended.is_right();
     ended.said(&["is lost; all 4 ranks go on from barrier"]);

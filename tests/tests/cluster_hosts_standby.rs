@@ -92,6 +92,24 @@ fn the_other_launcher_goes_on_when_the_first_one_is_lost_alone_or_with_its_host(
     }
 }
 
+/// Both hosts that are left miss the first launcher, but one does not come when it is called, the first time.
+#[test]
+fn the_other_launcher_does_not_go_on_with_fewer_hosts_than_have_a_say() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let once = hosts.file("once").display().to_string();
+    let fails = format!(r#"case "$*" in *" --of "*) mkdir '{once}' 2> /dev/null && exit 7;; esac"#);
+    let options = "--replicas 2 --checkpoint every=20 --no-rejoin --standby";
+    let three = "10.77.0.1:1,10.77.0.2:1,10.77.0.3:1";
+    let job = hosts.job_where(three, 2, &fails).options(options).options(THERE);
+    Orphan::of(&hosts, command(&hosts, &job), |_| {
+        wait_for_status_on(&hosts, HERE, "copies of each checkpoint: 2, whole\nanother launcher waits");
+        hosts.kill(1);
+    });
+    let ended = goes_on_there(&hosts, "host 10.77.0.2 is there; rank");
+    ended.is_right();
+    ended.said(&["1 of the 3 hosts that have a say have come: too few to go on with", "rank 0 comes back"]);
+}
+
 /// A host is lost; the first launcher dies as it brings that one's ranks back, and has told no host what is
 /// next, or some, or all.
 #[test]

@@ -1,8 +1,8 @@
 //! Rounds until a file is there: `until FILE`; with a checkpoint after the hundredth: `until FILE
-//! checkpoint`; FILE.begun is there after the hundredth: `until FILE tells`. Each rank makes its part of an
-//! array from the part of the rank before it, so that a value which is lost or old changes all that come
-//! after it. At the end rank 0 computes as many rounds alone and reports as an application does with
-//! `--check --json`.
+//! checkpoint`; FILE.begun is there after the hundredth: `until FILE tells`; the last line of each rank has
+//! no end: `until FILE breaks`. Each rank makes its part of an array from the part of the rank before it, so
+//! that a value which is lost or old changes all that come after it. At the end rank 0 computes as many
+//! rounds alone and reports as an application does with `--check --json`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
@@ -30,7 +30,7 @@ fn alone(len: usize, rounds: u64) -> Vec<u64> {
 fn main() -> scash::Result<()> {
     let file = std::env::args().nth(1).unwrap();
     let has = |what| std::env::args().nth(2).is_some_and(|word| word == what);
-    let (has_checkpoint, tells) = (has("checkpoint"), has("tells"));
+    let (has_checkpoint, tells, breaks) = (has("checkpoint"), has("tells"), has("breaks"));
     let mut dsm = Dsm::init()?;
     let (rank, len) = (dsm.rank(), PART * dsm.size());
     let mut array = dsm.partition::<u64>(len)?;
@@ -54,6 +54,9 @@ fn main() -> scash::Result<()> {
     if rank == 0 {
         let check = if array.all(&dsm) == alone(len, rounds) { "equal" } else { "different" };
         println!(r#"{{"rounds":{rounds},"check":"{check}"}}"#);
+    }
+    if breaks {
+        print!("rank {rank} breaks o");
     }
     dsm.finalize()
 }

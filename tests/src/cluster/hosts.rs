@@ -142,6 +142,8 @@ impl Hosts {
     /// As [`job`](Self::job), where the remote shell does as this script says for `host` (the command is
     /// `"$@"`), and the usual for the others.
     pub fn job_where(&self, hosts: &str, host: u32, words: &str) -> HostsJob {
+        // Who asks from another host has the usual shell.
+        self.namespaces.rsh(&self.file("rsh")).unwrap();
         let rsh = self.file("special-rsh");
         let special =
             format!("[ $host = {} ] && {{ {words}\n}}\n{}", self.name(host), self.namespaces.on_host());

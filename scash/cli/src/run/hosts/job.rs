@@ -312,6 +312,9 @@ impl<'a> Job<'a> {
                 }
                 FrontNews::FrontGone => {
                     self.orders = None;
+                    if self.may_be_left() {
+                        self.leave_what_was_found("the process by which the job is called was killed".into());
+                    }
                     self.supervisor.front_gone()
                 }
             };
@@ -385,7 +388,9 @@ impl<'a> Job<'a> {
                 self.link(host).send(&Down::Taken { stream, bytes });
             }
             (AgentStage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
-                self.link(host).stage = AgentStage::Done
+                self.link(host).stage = AgentStage::Done;
+                // It has said so of each rank to the launcher before this one, and not to this one.
+                self.print_no_more_of(host);
             }
             (AgentStage::Running, up) if self.survival.is_some() => self.take_of_survivors(host, up)?,
             (stage, up) => {
@@ -422,6 +427,9 @@ impl<'a> Job<'a> {
         }
         // Agents have all that ranks had, and may start them later; unless an order ends the job.
         self.take_orders();
+        if self.is_left {
+            return;
+        }
         if self.are_coming_back() && self.succession.is_some() {
             return self.leave_what_was_found(why);
         }

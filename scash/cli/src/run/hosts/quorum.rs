@@ -75,6 +75,12 @@ impl Quorum {
         2 * such > all
     }
 
+    /// Whether a launcher may begin with such hosts: any, unless it is the second one, which does so by the
+    /// word of more than half.
+    pub(super) fn lets_begin_with(&self, are_such: impl Fn(u32) -> bool) -> bool {
+        !self.is_fixed || self.is_decided_by(are_such)
+    }
+
     /// Of so many hosts, those that have no say.
     pub(super) fn out(&self, hosts: usize) -> Vec<u32> {
         Quorum::of_all(hosts).members.difference(&self.members).copied().collect()
@@ -150,7 +156,9 @@ mod tests {
         assert_eq!(quorum.next_change(4, |host| host < 1, start + 4 * LONG), None);
         assert_eq!(quorum.out(4), [2, 3]);
         assert_eq!(quorum.next_change(4, |_| true, start + 4 * LONG), Some(Change::In(2)));
+        assert!(quorum.lets_begin_with(|_| false), "the user wants it so");
         let mut fixed = Quorum::fixed(&[0, 1]);
+        assert!(!fixed.lets_begin_with(|host| host == 0) && fixed.lets_begin_with(|host| host < 2));
         assert_eq!(fixed.next_change(4, |_| true, start), None);
         fixed.begin_with(&[0, 1, 2]);
         assert_eq!(fixed.members(), [0, 1]);

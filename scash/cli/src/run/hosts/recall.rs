@@ -262,6 +262,17 @@ impl Recall {
         any_left && placement::course(found, layout, rule, wishes).is_ok()
     }
 
+    /// Whether some rank has no store to go on from, by what hosts have said so far: one that is lost may
+    /// have it.
+    pub(super) fn lacks_a_store(&self, layout: &Layout, rule: &CopyRule, wishes: Wishes<'_>) -> bool {
+        let State::Ending { known, states, silent, .. } = &self.state else { return false };
+        let missing: BTreeSet<u32> = self.lost.union(silent).copied().collect();
+        let found = self.known_stores(states, &missing, *known);
+        let is_any_there = (0..self.hosts).any(|host| !missing.contains(&host));
+        !is_any_there
+            || matches!(placement::course(found, layout, rule, wishes), Err(Unrecoverable::Lost { .. }))
+    }
+
     /// How all go on that ran as `layout` says, by what the stores say, once all ranks have ended.
     pub(super) fn course(
         &self,

@@ -83,14 +83,7 @@ impl Job<'_> {
         // Of orders that are there it is not known yet that they end the job.
         self.take_orders();
         let (is_unread, now) = (trouble.is_unread(), Instant::now());
-        let has_failed = self.is_finished() && !self.supervisor.is_hurried();
-        if trouble.is_for_want_of_room()
-            && (self.supervisor.may_go_on() || has_failed)
-            && let Some(how) = self.another_launcher()
-        {
-            if self.supervisor.verdict() != 0 {
-                crate::say(&format!("{trouble}{how}")); // which is not said of a job that has failed
-            }
+        if trouble.is_for_want_of_room() && self.may_be_left() {
             return self.leave_what_was_found(trouble.to_string());
         }
         if is_unread {

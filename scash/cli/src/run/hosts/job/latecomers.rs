@@ -22,6 +22,27 @@ impl Job<'_> {
         }
     }
 
+    /// Whether ranks that come back may need what a lost host has kept. An agent that is called there for
+    /// nothing of that would have the one end that keeps it.
+    pub(super) fn may_have_what_is_needed(&self, host: u32) -> bool {
+        let is_called_for_it = self.survival.as_ref().is_some_and(|all| all.may_keep.contains(&host));
+        self.succession.is_some() && !is_called_for_it && self.lack_a_store()
+    }
+
+    /// Whether some rank has no store to go on from, by what hosts have said so far that are there.
+    fn lack_a_store(&self) -> bool {
+        let Some(Survival { recall, rule, moves, .. }) = &self.survival else { return false };
+        recall.lacks_a_store(&self.layout, rule, moves.without_wanted())
+    }
+
+    /// Whether ranks wait for lost hosts. Those that come back with nothing do not help ranks that have no
+    /// store to go on from.
+    pub(super) fn wait_for_hosts(&self) -> bool {
+        let Some(Survival { returns, recall, may_keep, .. }) = &self.survival else { return false };
+        let is_in_vain = || !recall.any_run() && may_keep.is_empty() && self.lack_a_store();
+        returns.are_waited_for() && !is_in_vain()
+    }
+
     /// The agent of a host that was called again cannot do what it was called for. If nothing was kept there,
     /// the next call is for an agent that begins with nothing.
     pub(super) fn refuses_to_return(&mut self, host: u32, why: &str) {
@@ -58,6 +79,10 @@ impl Job<'_> {
 
     /// Leaves the job to another launcher, with what hosts keep.
     pub(super) fn leave_what_was_found(&mut self, why: String) {
+        if self.supervisor.verdict() != 0 {
+            // Nothing else is said of a job that has failed.
+            crate::say(&format!("{why}{}", self.another_launcher().unwrap_or_default()));
+        }
         if let Some(survival) = &mut self.survival {
             survival.recall.over();
         }

@@ -53,8 +53,11 @@ impl Moves {
         self.adopted.iter().map(|(rank, host)| (*rank, *host)).collect()
     }
 
-    /// Under another launcher these were adopted.
-    pub(super) fn were_adopted(&mut self, adopted: &[(u32, u32)]) {
+    /// Under another launcher ranks ran so, and these were adopted.
+    pub(super) fn take_over(&mut self, layout: &Layout, adopted: &[(u32, u32)]) {
+        let has_no_home = |host: &u32| adopted.iter().all(|(_, home)| home != host);
+        self.spares = Moves::new(layout, self.has_spares).spares;
+        self.spares.retain(has_no_home);
         self.adopted = adopted.iter().copied().collect();
     }
 
@@ -361,6 +364,21 @@ mod tests {
         assert_eq!(moves.wanted, Relocations::from([(0, 3), (1, 3)]));
         moves.replace(&layout, 3, false, |_| true);
         assert_eq!(moves.wanted, Relocations::new(), "they are adopted");
+    }
+
+    #[test]
+    fn under_another_launcher_hosts_are_spare_that_have_no_ranks_by_then() {
+        let first = Layout::with_spares(&[1, 1], 1).unwrap();
+        // Host 0 was lost and is back.
+        let layout = first.moved(|rank| [2, 1][rank as usize]).unwrap();
+        let mut moves = Moves::new(&first, true);
+        moves.take_over(&layout, &[]);
+        moves.replace(&layout, 1, false, |_| true);
+        assert_eq!(moves.wanted, Relocations::from([(1, 0)]));
+        let mut moves = Moves::new(&first, true);
+        moves.take_over(&layout, &[(0, 0)]);
+        moves.replace(&layout, 1, false, |_| true);
+        assert_eq!(moves.wanted, Relocations::new(), "that one's ranks go back to it");
     }
 
     #[test]

@@ -42,6 +42,14 @@ impl Job<'_> {
         Some(format!("; for {time} s, `scash resume {job}` goes on with what hosts keep"))
     }
 
+    /// Whether another launcher may go on with the job, or print what is left of it, if this one does not:
+    /// nobody wants it to end.
+    pub(super) fn may_be_left(&self) -> bool {
+        let has_failed = self.is_finished() && !self.supervisor.is_hurried();
+        let has_begun = self.start_by.is_none() && !self.is_left;
+        self.succession.is_some() && has_begun && (self.supervisor.may_go_on() || has_failed)
+    }
+
     /// Whether another launcher may find what a rank needs: on hosts that are out of reach, or because all
     /// ranks are known to have had it.
     pub(super) fn may_be_left_to_another(&self, why: Unrecoverable) -> bool {

@@ -178,7 +178,7 @@ impl Job<'_> {
         }
         for host in survival.returns.due(now) {
             let link = &self.links[host as usize];
-            if link.stage == AgentStage::Gone && link.exit.is_some() {
+            if link.stage == AgentStage::Gone && link.exit.is_some() && !self.may_have_what_is_needed(host) {
                 self.call_again(host);
             } else if let Some(survival) = &mut self.survival {
                 survival.returns.called_a_moment_later(host, now);
@@ -289,6 +289,12 @@ impl Job<'_> {
     pub(super) fn rejoin(&mut self, name: &str) -> Result<String, String> {
         let host = self.host_of_name(name)?;
         let stage = self.links[host as usize].stage;
+        if self.start_by.is_some() {
+            return Err("other hosts are still being called".to_owned());
+        }
+        if self.may_have_what_is_needed(host) {
+            return Err(format!("ranks may need what host {name} has kept"));
+        }
         let survival = self.survival.as_mut().filter(|survival| !survival.is_finished);
         let none = || "hosts of this job cannot come back: start it with --replicas".to_owned();
         let Survival { returns, moves, .. } = survival.ok_or_else(none)?;

@@ -182,10 +182,8 @@ impl Job<'_> {
         self.do_without_hosts_whose_ranks_do_not_end();
         loop {
             let (may_go_on, may_start) = (self.supervisor.may_go_on(), !self.supervisor.is_stopped());
-            let is_unread = !self.printers.are_idle();
-            let Some(Survival { recovery, recall, returns, waits_for_reader, moves, .. }) =
-                &mut self.survival
-            else {
+            let (is_unread, they_wait) = (!self.printers.are_idle(), self.wait_for_hosts());
+            let Some(Survival { recovery, recall, waits_for_reader, moves, .. }) = &mut self.survival else {
                 return Ok(());
             };
             if recall.is_writing() {
@@ -200,7 +198,7 @@ impl Job<'_> {
                 moves.go_on();
                 crate::say(&news);
             }
-            let waits = returns.are_waited_for() || (*waits_for_reader && is_unread);
+            let waits = they_wait || (*waits_for_reader && is_unread);
             let must_wait = recall.any_run() || (may_go_on && waits);
             let step = recovery.tick(must_wait, may_go_on, may_start, Instant::now());
             if step.is_none() {

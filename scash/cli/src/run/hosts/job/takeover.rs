@@ -161,13 +161,20 @@ impl Job<'_> {
         let Some(Keeping { base, layout, adopted, .. }) = newest(&self.keepings).cloned() else {
             return self.call_off(status::LAUNCHER, "no host keeps anything of this job");
         };
+        // They had said that they miss their launcher, and may not have come to this one.
+        let has_come = |host: u32| self.links[host as usize].stage == AgentStage::Ready;
+        if !self.quorum.lets_begin_with(has_come) {
+            let (all, come) = self.quorum.count(has_come);
+            let why = format!("{come} of the {all} hosts that have a say have come: too few to go on with");
+            return self.call_off(status::LAUNCHER, &why);
+        }
         self.start_by = None;
         self.layout = layout;
         self.launcher_relay = LauncherRelay::new(self.layout.clone());
         let (ranks, limit) =
             (self.plan.ranks, self.plan.replicas.as_ref().map_or(0, |replicas| replicas.restarts));
         let Some(Survival { recovery, recall, moves, come, found, .. }) = &mut self.survival else { return };
-        moves.were_adopted(&adopted);
+        moves.take_over(&self.layout, &adopted);
         (*recovery, *found) = (Recovery::new(ranks, limit, base), base);
         recall.take_over(committed(&self.keepings, base));
         for (host, keeping) in (0..).zip(&self.keepings) {
