@@ -179,7 +179,7 @@ pub trait Machine {
     /// Hands over what was put.
     fn flush(&mut self) -> Result<(), Self::Error>;
     /// All that was put into the frames of these ranks is to be in place, and the list emptied. `false` if
-    /// that takes time: the machine tells the node [`Input::Closed`](crate::Input::Closed) when what it put
+    /// that takes time: the machine tells the node [`Input::Closed`] when what it put
     /// meanwhile is in place as well, but for what it put to `next`: the record that is made then names that,
     /// too.
     fn close(&mut self, put_to: &mut Vec<Rank>, next: Option<Rank>) -> Result<bool, Self::Error>;
