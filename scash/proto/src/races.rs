@@ -46,7 +46,7 @@ const MOST_LATELY: usize = 4096;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// The interval's number.
-    pub number: u32,
+    pub number: u64,
     /// The last interval of each other rank that came before.
     pub known: KnownIntervals,
 }

@@ -176,7 +176,7 @@ pub struct Token {
     /// Least and greatest attendance known to the sender.
     pub span: [Attendance; 2],
     /// Items sent to ranks that this token is on the way to.
-    pub counts: Vec<(Rank, u32)>,
+    pub counts: Vec<(Rank, u64)>,
     /// What everybody must learn.
     pub notices: Vec<Notice>,
 }
@@ -281,7 +281,7 @@ impl Token {
         w.varint(self.counts.len() as u64);
         for &(rank, n) in &self.counts {
             put_rank(&mut w, rank);
-            w.varint(u64::from(n));
+            w.varint(n);
         }
         w.varint(self.notices.len() as u64);
         for n in &self.notices {
@@ -302,7 +302,7 @@ impl Token {
         let least = attendance(&mut r)?;
         let [away, split, due, left_out] = [0, 1, 2, 3].map(|bit| flags >> bit & 1 != 0);
         let most = if split { attendance(&mut r)? } else { least };
-        let counts = list(&mut r, 2, |r| Ok((rank(r)?, r.varint_u32()?)))?;
+        let counts = list(&mut r, 2, |r| Ok((rank(r)?, r.varint()?)))?;
         let notices = list(&mut r, 4, |r| {
             Ok(Notice { origin: rank(r)?, pages: pages(r)?, news: News::from_number(r.varint_u32()?) })
         })?;

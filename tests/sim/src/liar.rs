@@ -74,12 +74,12 @@ impl Liar<'_> {
                 wants.push(self.some_pages())
             }
             (_, SyncBody::Ask { known, .. } | SyncBody::Request { known, .. }) => {
-                known.push((self.rank(), self.rng.below(9)))
+                known.push((self.rank(), self.rng.below(9).into()))
             }
             (_, SyncBody::Follow { next, .. }) => next.place.rank = self.rank(),
             (3, SyncBody::Grant { brought, .. }) => {
                 *brought = Brought {
-                    known: vec![(self.rank(), self.rng.below(9))],
+                    known: vec![(self.rank(), self.rng.below(9).into())],
                     pages: vec![self.some_pages().first],
                     bytes: vec![7; PAGE_SIZE],
                 };
@@ -88,7 +88,7 @@ impl Liar<'_> {
             (_, SyncBody::Grant { records, .. } | SyncBody::Signal { records, .. }) => {
                 records.push(Record {
                     rank: self.rank(),
-                    number: self.rng.below(9),
+                    number: self.rng.below(9).into(),
                     pages: vec![self.some_pages()],
                     tracked: vec![self.some_pages()],
                 });
@@ -157,7 +157,7 @@ impl Liar<'_> {
             0 => token.meeting = token.meeting.wrapping_add(self.rng.below(4)).wrapping_sub(1),
             1 => token.step = token.step.wrapping_add(1),
             2 => token.away ^= true,
-            3 => token.counts.push((self.rank(), self.rng.below(3))),
+            3 => token.counts.push((self.rank(), self.rng.below(3).into())),
             4 => token.span[1].purpose.0[0] += 1,
             _ => {
                 let placed = self.rng.chance(50);

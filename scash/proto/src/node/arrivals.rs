@@ -11,7 +11,7 @@ pub(super) struct Slot {
     /// Tokens by step.
     pub(super) tokens: Vec<Option<Token>>,
     /// Items that have arrived.
-    pub(super) items: u32,
+    pub(super) items: u64,
     pub(super) controls: Vec<(Rank, Control)>,
     /// Pages of ours that others wrote, with the writer.
     pub(super) merged: Vec<(u32, Rank)>,

@@ -47,7 +47,7 @@ pub(super) struct Meeting {
     /// Step whose token is awaited.
     step: u32,
     /// Items that this rank is to get.
-    expected: u32,
+    expected: u64,
     /// A second meeting follows.
     pub(super) away: bool,
     /// Some rank says that the barrier is to be a checkpoint.
@@ -56,7 +56,7 @@ pub(super) struct Meeting {
     pub(super) left_out: bool,
     span: [Attendance; 2],
     /// Items sent, by receiver; later only those whose tokens pass here.
-    counts: BTreeMap<Rank, u32>,
+    counts: BTreeMap<Rank, u64>,
     /// What this rank still says to each peer before the meeting.
     controls: BTreeMap<Rank, Control>,
     pub(super) notices: Vec<Notice>,
@@ -69,7 +69,7 @@ impl Meeting {
     }
 
     /// Notes that items were sent.
-    pub(super) fn sent(&mut self, to: Rank, items: u32) {
+    pub(super) fn sent(&mut self, to: Rank, items: u64) {
         *self.counts.entry(to).or_default() += items;
     }
 

@@ -18,7 +18,7 @@ pub(super) struct History {
     /// Records whose pages have not been taken out of view.
     pub(super) news: Vec<Record>,
     /// What each rank has told or was told: at least that much is known there.
-    told: BTreeMap<Rank, BTreeMap<Rank, u32>>,
+    told: BTreeMap<Rank, BTreeMap<Rank, u64>>,
 }
 
 impl History {
@@ -44,13 +44,13 @@ impl History {
     }
 
     /// The number of a rank's newest record that is known.
-    pub(super) fn number(&self, rank: Rank) -> u32 {
+    pub(super) fn number(&self, rank: Rank) -> u64 {
         self.records.get(&rank).and_then(|list| list.last()).map_or(0, |last| last.number)
     }
 
     /// What one that knows that much does not know.
     pub(super) fn missing(&self, known: &KnownIntervals) -> Vec<Record> {
-        let known: BTreeMap<Rank, u32> = known.iter().copied().collect();
+        let known: BTreeMap<Rank, u64> = known.iter().copied().collect();
         let unknown = |(rank, list): (&Rank, &Vec<Record>)| {
             let have = known.get(rank).copied().unwrap_or(0);
             let from = list.partition_point(|record| record.number <= have);
@@ -104,7 +104,8 @@ pub(super) fn as_runs(pages: &[u32]) -> Vec<Pages> {
 mod tests {
     use super::*;
 
-    fn record(rank: u32, number: u32, page: u32) -> Record {
+    fn record(rank: u32, number: u64, page: u64) -> Record {
+        let page = u32::try_from(page).unwrap();
         Record { rank: Rank(rank), number, pages: vec![Pages::one(page)], tracked: vec![] }
     }
 
@@ -120,6 +121,17 @@ mod tests {
         let numbers: Vec<_> = missing.iter().map(|r| (r.rank.0, r.number)).collect();
         assert_eq!(numbers, [(1, 1), (1, 2), (1, 3), (5, 3)]);
         assert!(history.missing(&history.known()).is_empty());
+    }
+
+    /// A rank that comes to no barrier for hours has so many.
+    #[test]
+    fn intervals_are_told_apart_behind_the_four_billionth() {
+        let mut history = History::default();
+        let many = u64::from(u32::MAX);
+        (0..3).for_each(|more| history.add(record(1, many + more, more)));
+        let missing = history.missing(&vec![(Rank(1), many)]);
+        assert_eq!(missing, [record(1, many + 1, 1), record(1, many + 2, 2)]);
+        assert_eq!(history.number(Rank(1)), many + 2);
     }
 
     #[test]

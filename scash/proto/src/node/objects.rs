@@ -27,7 +27,7 @@ pub(super) struct Objects {
     /// Messages of ranks that have left the memory barrier before this one.
     early: Vec<(Rank, SyncMessage)>,
     /// Signals sent since the last memory barrier, by receiver.
-    signals: BTreeMap<Rank, u32>,
+    signals: BTreeMap<Rank, u64>,
 }
 
 impl Objects {

@@ -28,7 +28,7 @@ const BATCH: usize = 48 << 10;
 pub(super) struct Trace {
     pub(super) rank: Rank,
     /// The interval's number.
-    pub(super) number: u32,
+    pub(super) number: u64,
     /// The last interval of each other rank that came before it.
     pub(super) known: KnownIntervals,
     /// Where in the program; empty: not known.
@@ -179,7 +179,7 @@ impl<'a> Entry<'a> {
         let mut w = Writer::new(out);
         w.u32(self.page);
         w.u8(u8::from(self.put));
-        w.varint(u64::from(stamp.number));
+        w.varint(stamp.number);
         sync::put_known(&mut w, &stamp.known);
         w.blob(site.as_bytes());
         w.blob(self.diff);
@@ -209,7 +209,7 @@ impl WriteTraces {
 impl Trace {
     fn read(rank: Rank, r: &mut Reader<'_>) -> Result<Trace, DiffError> {
         let put = r.u8()? != 0;
-        let (number, known) = (r.varint_u32()?, sync::known(r)?);
+        let (number, known) = (r.varint()?, sync::known(r)?);
         let site = String::from_utf8_lossy(r.blob()?).into_owned();
         let diff = Diff::parse(r.blob()?)?;
         let count = diff.changes().bytes();

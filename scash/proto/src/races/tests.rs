@@ -6,7 +6,7 @@ use crate::node::{Collective, Config, Input, Output};
 
 const HOME: Rank = Rank(0);
 
-fn trace(rank: u32, number: u32, known: &[(u32, u32)], [old, new]: [u8; 2], met: Option<u8>) -> Trace {
+fn trace(rank: u32, number: u64, known: &[(u32, u64)], [old, new]: [u8; 2], met: Option<u8>) -> Trace {
     let mut page = [0; PAGE_SIZE];
     page[100] = 1;
     Trace {

@@ -52,7 +52,7 @@ pub struct Follower {
 
 /// How much of each rank's writing is known: a vector time, without its zeros. It begins anew at each memory
 /// barrier.
-pub type KnownIntervals = Vec<(Rank, u32)>;
+pub type KnownIntervals = Vec<(Rank, u64)>;
 
 /// What a rank wrote in one interval (or in a few that were joined): a write notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct Record {
     pub rank: Rank,
     /// The number of the interval, the last one if several were joined. The first after a memory barrier has
     /// number 1.
-    pub number: u32,
+    pub number: u64,
     /// Which pages were written, as far as the rank knows: by itself, or by others before it has read them
     /// from their homes. Its own home pages of whose copies it does not know may have been, too.
     pub pages: Vec<Pages>,
@@ -184,17 +184,17 @@ pub(crate) fn put_known(w: &mut Writer<'_>, known: &KnownIntervals) {
     w.varint(known.len() as u64);
     for &(rank, number) in known {
         put_rank(w, rank);
-        w.varint(u64::from(number));
+        w.varint(number);
     }
 }
 
 pub(crate) fn known(r: &mut Reader<'_>) -> Result<KnownIntervals, Malformed> {
-    list(r, 2, |r| Ok((rank(r)?, r.varint_u32()?)))
+    list(r, 2, |r| Ok((rank(r)?, r.varint()?)))
 }
 
 fn put_record(w: &mut Writer<'_>, record: &Record) {
     put_rank(w, record.rank);
-    w.varint(u64::from(record.number));
+    w.varint(record.number);
     // The lowest bit says whether a second list follows, which most records do not have.
     w.varint((record.pages.len() as u64) << 1 | u64::from(!record.tracked.is_empty()));
     record.pages.iter().for_each(|&run| put_pages(w, run));
@@ -214,7 +214,7 @@ fn put_records(w: &mut Writer<'_>, records: &[Record]) {
 }
 
 fn record(r: &mut Reader<'_>) -> Result<Record, Malformed> {
-    let (rank, number) = (rank(r)?, r.varint_u32()?);
+    let (rank, number) = (rank(r)?, r.varint()?);
     let (at, head) = (r.position(), r.varint()?);
     let (runs, has_tracked) = (head >> 1, head & 1 == 1);
     let limit = r.remaining() as u64 / 2;
@@ -346,7 +346,7 @@ mod tests {
     use crate::PAGE_SIZE;
 
     fn messages() -> Vec<SyncMessage> {
-        let known = vec![(Rank(0), 3), (Rank(900), 1 << 30)];
+        let known = vec![(Rank(0), 3), (Rank(900), 1 << 40)];
         let next = |patient| Follower {
             place: QueuePlace { rank: Rank(8), ticket: 300 },
             known: known.clone(),
@@ -375,7 +375,7 @@ mod tests {
             SyncBody::Unmade { ticket: 1, user: Some(Rank(300)) },
             SyncBody::Absent { ticket: 300 },
             SyncBody::Refused { ticket: 70, before: QueuePlace { rank: Rank(2), ticket: 0 } },
-            SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)], brought },
+            SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 1 << 40)], brought },
             SyncBody::Grant { ticket: 1, records: vec![], brought: Brought::default() },
             SyncBody::Track { pages: vec![Pages { first: 7, count: 2 }, Pages::one(1 << 24)] },
         ];

@@ -61,7 +61,7 @@ fn lie() -> impl Strategy<Value = Input> {
         .prop_map(|(origin, pages, news)| Notice { origin, pages, news });
     let attendance =
         (rank(), 0..2u64).prop_map(|(rank, n)| Attendance { purpose: Purpose([n, 0, 0, 0]), rank });
-    let counts = proptest::collection::vec((rank(), prop_oneof![0..3u32, any::<u32>()]), 0..4);
+    let counts = proptest::collection::vec((rank(), prop_oneof![0..3u64, any::<u64>()]), 0..4);
     let notices = proptest::collection::vec(notice, 0..4);
     let token = (meeting(), 0..4u8, any::<[bool; 3]>(), [attendance.clone(), attendance], counts, notices)
         .prop_map(|(meeting, step, [away, due, left_out], span, counts, notices)| Token {

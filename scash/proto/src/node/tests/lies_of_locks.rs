@@ -137,13 +137,14 @@ fn the_follower_of_a_place_that_is_refused_is_sent_to_the_place_before() {
 fn lie() -> impl Strategy<Value = Input> {
     let rank = || (0..6u32).prop_map(Rank);
     let ticket = || prop_oneof![4 => 0..4u32, 1 => any::<u32>()];
-    let known = || proptest::collection::vec((rank(), 0..4u32), 0..3);
+    let known = || proptest::collection::vec((rank(), prop_oneof![4 => 0..4u64, 1 => any::<u64>()]), 0..3);
     let place = || (rank(), ticket()).prop_map(|(rank, ticket)| QueuePlace { rank, ticket });
     let run = || (0..PAGES + 2, 0..4u32).prop_map(|(first, count)| Pages { first, count });
     let pages = move || proptest::collection::vec(run(), 0..3);
     let next = (place(), known(), any::<bool>(), pages())
         .prop_map(|(place, known, patient, wants)| Follower { place, known, patient, wants });
-    let record = (rank(), 0..4u32, pages(), pages()).prop_map(|(rank, number, pages, tracked)| Record {
+    let number = prop_oneof![4 => 0..4u64, 1 => any::<u64>()];
+    let record = (rank(), number, pages(), pages()).prop_map(|(rank, number, pages, tracked)| Record {
         rank,
         number,
         pages,
