@@ -120,7 +120,7 @@ fn what_is_in_use_at_one_rank_is_destroyed_by_none_and_all_are_told_whose_it_is(
         for ranks in [1, 2, 4] {
             let ended = wrong(&kind.job(ranks), "destroy what is in use");
             ended.succeeded();
-            let lines = ended.lines(5 * ranks);
+            let lines = ended.lines(6 * ranks);
             let last = ranks - 1;
             for rank in 0..ranks {
                 let told =
@@ -139,6 +139,7 @@ fn what_is_in_use_at_one_rank_is_destroyed_by_none_and_all_are_told_whose_it_is(
                         "condition 4 cannot be destroyed, because a thread of rank {last} waits for it: let it go on first"
                     ),
                     format!("lock 0 cannot be destroyed, because a thread of rank {last} waits for it"),
+                    format!("lock 2 cannot be destroyed, because a thread of rank {last} has it"),
                 ];
                 let told: Vec<&str> = told.collect();
                 let right = told.len() == words.len() && told.iter().zip(&words).all(|(t, w)| t.contains(w));

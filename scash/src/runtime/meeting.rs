@@ -187,7 +187,7 @@ impl<'a> Meeting<'a> {
         let Collective::Destroy { first, count, .. } = call else { return self.wait_for_all(came_for) };
         let doomed = first..first.saturating_add(count);
         let used = self.runtime.context.objects.in_use(self.runtime, doomed.clone())?;
-        let _closed = if used.is_none() { Some(closed) } else { None };
+        let _closed = Some(closed).filter(|_| used.is_none());
         lock(&self.runtime.core).node.handle(Input::Uses(used))?;
         let outcome = self.wait_for_all(came_for)?;
         if outcome == Outcome::Done {
@@ -338,7 +338,11 @@ impl<'a> Meeting<'a> {
     fn close(&mut self, outcome: Outcome) -> Result<Outcome> {
         match (self.lost.take(), outcome) {
             (Some((lost, _)), Outcome::Done | Outcome::Allocated(_) | Outcome::OutOfSpace(_)) => Err(lost),
-            (_, outcome) => Ok(outcome),
+            (lost, outcome) => {
+                // The next call is told: nobody hears of it a second time.
+                lost.into_iter().for_each(|(lost, _)| self.runtime.broken.note(lost));
+                Ok(outcome)
+            }
         }
     }
 }

@@ -122,8 +122,8 @@ pub(crate) trait Objects: Send + Sync {
     }
 
     /// Numbers of objects that this rank has made by itself and some rank has destroyed, as far as the node
-    /// does not know: a few of them, and each of them once.
-    fn gone_own(&self) -> Vec<u32> {
+    /// does not know, each of them once: of a few that it has made, or of all.
+    fn gone_own(&self, _of_all: bool) -> Vec<u32> {
         Vec::new()
     }
 

@@ -36,14 +36,17 @@ impl Runtime {
                 "a {what} is made by one rank before all ranks have made any together: let all make one first, once (dsm_locks_create, Dsm::locks)"
             )));
         }
-        for number in self.context.objects.gone_own() {
-            core.node.forget_own(number);
+        for of_all in [false, true] {
+            for number in self.context.objects.gone_own(of_all) {
+                core.node.forget_own(number);
+            }
+            if let Some(number) = core.node.make_own(kind) {
+                return Ok(number);
+            }
         }
-        core.node.make_own(kind).ok_or_else(|| {
-            Error::OutOfSpace(format!(
-                "one {what} more: this rank has no number for it; destroy some that are not needed, or come to a memory barrier if many were"
-            ))
-        })
+        Err(Error::OutOfSpace(format!(
+            "one {what} more: this rank has no number for it; destroy some that are not needed, or come to a memory barrier if many were"
+        )))
     }
 
     /// Destroys an object that one rank has made, whichever it was: a lock, or a reader–writer lock, as soon

@@ -40,7 +40,8 @@ impl Memory {
     pub(super) fn new(ranks: u32) -> Result<Memory> {
         let slots = WaitSlots::count(ranks);
         let len = RECORDS as usize * size_of::<Record>() + slots * size_of::<WaitSlot>();
-        Ok(Memory { bytes: SharedMemory::new(len)?, slots })
+        // Checkpoints save whole pages.
+        Ok(Memory { bytes: SharedMemory::new(len.next_multiple_of(PAGE))?, slots })
     }
 
     /// The file, for the other ranks.

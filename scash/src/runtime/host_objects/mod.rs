@@ -112,7 +112,11 @@ impl HostObjects {
     /// Takes the guard of an object that must exist, be of that kind, and be for use now.
     #[inline]
     fn enter(&self, around: &impl Around, number: u32, kind: ObjectKind) -> Result<Guarded<'_>> {
-        if let Some(guarded) = self.guard(around, number)? {
+        // Nothing is touched while it meets: a thread that comes back from a checkpoint has no words before its
+        // rank has.
+        if !self.meeting.load(SeqCst)
+            && let Some(guarded) = self.guard(around, number)?
+        {
             let known = guarded.record.kind.load(Relaxed) == encode(number, kind);
             if known && !self.meeting.load(SeqCst) {
                 return Ok(guarded);
@@ -469,9 +473,9 @@ impl Objects for HostObjects {
         self.begin_own_with(runtime, number, kind)
     }
 
-    fn gone_own(&self) -> Vec<u32> {
+    fn gone_own(&self, of_all: bool) -> Vec<u32> {
         let _inside = within::stay();
-        self.find_gone()
+        self.find_gone(of_all)
     }
 
     fn unmake(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<Option<Rank>> {

@@ -69,9 +69,9 @@ impl HostObjects {
         Ok(())
     }
 
-    pub(super) fn find_gone(&self) -> Vec<u32> {
+    pub(super) fn find_gone(&self, of_all: bool) -> Vec<u32> {
         let mut made = lock(&self.made_here.0);
-        let looks = LOOKS.min(made.len());
+        let looks = if of_all { made.len() } else { LOOKS.min(made.len()) };
         let mut gone = Vec::new();
         for number in made.drain(..looks).collect::<Vec<_>>() {
             let record = &self.table().records[super::place(number) as usize];

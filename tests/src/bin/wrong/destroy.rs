@@ -4,6 +4,8 @@ use super::{Rank, thread};
 use scash::runtime::{ObjectKind, Runtime};
 use scash::{Error, Result};
 use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 const SEMAPHORE: ObjectKind = ObjectKind::Semaphore(1);
 
@@ -36,6 +38,7 @@ pub(crate) fn what_is_in_use(mut rank: Rank) -> Result<ExitCode> {
         rank.dsm.barrier()?;
     }
     waits_for_a_condition(&mut rank, condition, lock)?;
+    goes_on_meanwhile(&mut rank, lock)?;
     for (kind, first, count) in
         [(ObjectKind::Condition, condition, 1), (ObjectKind::RwLock, rwlock, 1), (ObjectKind::Lock, lock, 3)]
     {
@@ -49,7 +52,7 @@ pub(crate) fn what_is_in_use(mut rank: Rank) -> Result<ExitCode> {
 fn waits_for_a_condition(rank: &mut Rank, condition: u32, lock: u32) -> Result<()> {
     let (it, last) = (rank.untyped(), rank.is(rank.dsm.size() - 1));
     let waits = last.then(|| {
-        let (told, locked) = std::sync::mpsc::channel();
+        let (told, locked) = channel();
         let waits = thread::spawn(move || {
             it.lock(lock)?;
             told.send(()).expect("somebody waits for it");
@@ -71,6 +74,37 @@ fn waits_for_a_condition(rank: &mut Rank, condition: u32, lock: u32) -> Result<(
         waits.join().expect("no panic")?;
     }
     rank.dsm.barrier()
+}
+
+/// Another thread of the last rank has a lock. Objects are for use as ever while that rank waits for the
+/// others, of which one waits for that thread.
+fn goes_on_meanwhile(rank: &mut Rank, lock: u32) -> Result<()> {
+    let (it, last) = (rank.untyped(), rank.is(rank.dsm.size() - 1));
+    let told = it.make_objects(ObjectKind::Semaphore(0), 1)?;
+    let other = last.then(|| {
+        let ((begun, has_begun), (over, is_over)) = (channel(), channel());
+        let other = thread::spawn(move || {
+            it.lock(lock + 2)?;
+            begun.send(()).expect("somebody waits for it");
+            // The rank has come to the call by then, if not later.
+            thread::sleep(Duration::from_millis(50));
+            it.semaphore_post(told, 1)?;
+            is_over.recv().expect("the call returns");
+            it.unlock(lock + 2)
+        });
+        has_begun.recv().expect("the thread has the lock");
+        (other, over)
+    });
+    if rank.is(0) && !last {
+        it.semaphore_wait(told)?;
+    }
+    refused(rank, it.destroy_objects(ObjectKind::Lock, lock, 3));
+    if let Some((other, over)) = other {
+        over.send(()).expect("the thread waits for it");
+        other.join().expect("no panic")?;
+    }
+    rank.dsm.barrier()?;
+    it.destroy_objects(ObjectKind::Semaphore(0), told, 1)
 }
 
 /// Uses and destroys what was destroyed: rank 0 says what it was told, and all end well.

@@ -302,7 +302,7 @@ proptest! {
         }
         // Each rank finds those of its objects that are no more, and keeps the others.
         for objects in &threads.ranks {
-            (0..120).for_each(|_| drop(objects.find_gone()));
+            (0..120).for_each(|_| drop(objects.find_gone(false)));
         }
         let mut left: Vec<u32> = threads.ranks.iter().flat_map(|objects| objects.made_here.numbers()).collect();
         left.sort_unstable();
