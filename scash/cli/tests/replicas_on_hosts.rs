@@ -210,10 +210,10 @@ fn ranks_that_are_killed_from_outside_at_any_instant_print_everything_once() {
 }
 
 /// A job in whose first restart rank 1 hangs, when it does.
-fn hanging(place: &Place, point: &str) -> Scash {
+fn hanging(place: &Place, options: &str, point: &str) -> Scash {
     let hangs = place.file("hangs.1");
     let _ = fs::remove_file(&hangs);
-    let scash = start(place.walkers("", &format!("0 0 printed 3 9; 1 1 {point} 0 hang")));
+    let scash = start(place.walkers(options, &format!("0 0 printed 3 9; 1 1 {point} 0 hang")));
     let started = Instant::now();
     while !hangs.exists() {
         assert!(started.elapsed() < LIMIT, "it does not come so far: {:?}", scash.processes());
@@ -227,7 +227,7 @@ fn an_interrupt_ends_a_job_that_is_being_started_again() {
     let place = Place::new();
     for (point, signal, status) in [("started", "INT", 130), ("joined", "INT", 130), ("started", "TERM", 143)]
     {
-        let scash = hanging(&place, point);
+        let scash = hanging(&place, "", point);
         scash.signal(signal);
         let ended = scash.end();
         assert_eq!(ended.status, status, "{}", ended.stderr);
@@ -240,15 +240,16 @@ fn an_interrupt_ends_a_job_that_is_being_started_again() {
 fn an_agent_or_a_launcher_that_dies_in_a_restart_ends_the_job() {
     let place = Place::new();
     for host in 0..2 {
-        let scash = hanging(&place, "started");
+        let scash = hanging(&place, "", "started");
         kill("KILL", agents(&scash)[host]);
         let ended = scash.end();
         assert_eq!(ended.status, 125, "{}", ended.stderr);
         assert!(ended.stderr.contains("its agent is gone, and its ranks with it"), "{}", ended.stderr);
         assert!(ended.left.is_empty(), "{:?}", ended.left);
     }
+    // Without its front, agents wait for another launcher.
     for is_front in [true, false] {
-        let scash = hanging(&place, "started");
+        let scash = hanging(&place, "--linger 1s", "started");
         kill("KILL", if is_front { scash.pid() } else { common::child_of(scash.pid()) });
         let left = scash.processes_left();
         assert!(left.is_empty(), "{left:?}");

@@ -112,8 +112,8 @@ impl HostObjects {
     /// Takes the guard of an object that must exist, be of that kind, and be for use now.
     #[inline]
     fn enter(&self, around: &impl Around, number: u32, kind: ObjectKind) -> Result<Guarded<'_>> {
-        // Nothing is touched while it meets: a thread that comes back from a checkpoint has no words before its
-        // rank has.
+        // Nothing is touched while the rank meets: a thread that comes back from a checkpoint has no words
+        // before its rank has.
         if !self.meeting.load(SeqCst)
             && let Some(guarded) = self.guard(around, number)?
         {
