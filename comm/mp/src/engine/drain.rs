@@ -100,6 +100,6 @@ impl Engine {
         }
         self.registered = found.registered;
         self.groups = found.groups;
-        self.seen = [0; 2];
+        (self.seen, self.posted) = ([0; 2], [0; 2]);
     }
 }

@@ -188,9 +188,10 @@ pub(super) struct Engine {
     collectives: u64,
     /// What is known of those that others play.
     alike: Alike,
-    /// Who meets whom at barriers, and what was seen on the board.
+    /// Who meets whom at barriers, and what was seen on the board and is posted there.
     groups: Groups,
     seen: [u64; 2],
+    posted: [u64; 2],
     /// Those that others have given up before this rank has begun them, who said so, and because of which
     /// rank.
     aborted: Vec<(u64, u32, u32)>,
@@ -265,6 +266,7 @@ impl Engine {
             alike: Alike::default(),
             groups,
             seen: [0; 2],
+            posted: [0; 2],
             aborted: Vec::new(),
             has_stale: false,
             probing: 0,

@@ -256,7 +256,11 @@ impl Engine {
                 return true;
             };
             if one.pending.is_none() && one.failure.is_none() {
-                if let Some(mark) = round.post {
+                // A later one that has come so far has posted for this one as well.
+                if let Some(mark) = round.post
+                    && self.posted[mark as usize] <= one.stamp.number()
+                {
+                    self.posted[mark as usize] = one.stamp.number() + 1;
                     self.orders.push_back(Order::Post(mark, one.stamp.number() + 1));
                 }
                 let (begun, verdict) = self.begin(round, &mut one.memory, one.stamp);

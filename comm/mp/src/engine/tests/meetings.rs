@@ -1,8 +1,9 @@
 //! Barriers of ranks of which some share memory: random steps, and what must hold whatever they are.
 
 use super::{Network, OPTIONS};
+use crate::Options;
 use crate::collective::Collective;
-use crate::requests::RequestNumber;
+use crate::requests::{Destination, RequestNumber};
 use crate::span::ReceiveBuffer;
 use proptest::prelude::*;
 use scash_comm::Error;
@@ -118,6 +119,35 @@ impl Game {
             (0..RANKS).for_each(|at| self.take(&Move::Look(at)));
         }
     }
+}
+
+/// The messages of the earlier one wait for credit, and those of the later one do not.
+#[test]
+fn a_meeting_that_is_over_behind_a_later_one_takes_nothing_back() {
+    let net = Network::on(&[0, 0, 1, 1, 1, 1], false, Options { window: 128, ..OPTIONS }, false);
+    let mut game = Game { net, ..Game::new(&[0; RANKS], false, None, false) };
+    for _ in 0..2 {
+        game.net.send(0, 2, 7, &[]);
+        game.net.deliver(0, 2);
+    }
+    for at in [1, 3, 4, 5, 2].into_iter().flat_map(|at| [at, at]) {
+        game.take(&Move::Begin(at));
+    }
+    let into = Destination::Own(Vec::new());
+    game.net.receive(2, Some(0), Some(7), into).unwrap();
+    game.take(&Move::Begin(0));
+    while !game.net.letters[2][0].is_empty() {
+        game.take(&Move::Deliver(2, 0));
+    }
+    game.take(&Move::Begin(0));
+    for _ in 0..20 {
+        game.take(&Move::Deliver(0, 2));
+    }
+    for _ in 0..20 {
+        game.take(&Move::Deliver(2, 0));
+    }
+    game.finish();
+    assert!(game.over.iter().all(|over| over[..2] == [Some(Ok(())); 2]), "{:?}", game.over);
 }
 
 fn hosts() -> impl Strategy<Value = Vec<u32>> {
