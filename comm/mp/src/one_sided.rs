@@ -19,8 +19,9 @@ use std::sync::atomic::{Ordering, fence};
 
 /// Ranges that an endpoint is given at once.
 const RANGES: usize = 128;
-/// Bytes of a put that a network is given at once. It is given more when those have left: what it cannot hand
-/// over it copies, and a peer's signs of life, which come and go by the same way, would wait behind.
+/// Bytes of a put or get that a network is given at once. It is given more of a put when those have left:
+/// what it cannot hand over it copies. A peer's signs of life, which come and go by the same way, would wait
+/// behind what is longer, and nothing is heard of a peer while something is got from it.
 const PIECE: usize = 4 << 20;
 
 /// Blocks of one length on both sides of a put or get, at a distance of its own on each.
@@ -56,7 +57,7 @@ impl Strided {
     }
 
     /// Gives `carry` the ranges that `make` makes of offsets here and there and of lengths, some at a time:
-    /// of what is in one block, `most` bytes.
+    /// so many as an endpoint is given, and `most` bytes in all.
     fn ranges<R>(
         self,
         most: usize,
@@ -72,11 +73,19 @@ impl Strided {
             let total = count * len;
             return (0..total).step_by(most).try_for_each(|at| carry(&[make(at, at, most.min(total - at))]));
         }
-        for first in (0..count).step_by(RANGES) {
-            let some = first..count.min(first + RANGES);
-            carry(&some.map(|at| make(at * here, at * there, len)).collect::<Vec<_>>())?;
+        let (mut some, mut bytes) = (Vec::with_capacity(RANGES.min(count)), 0usize);
+        let parts = (0..count).flat_map(|block| (0..len).step_by(most).map(move |at| (block, at)));
+        for (block, at) in parts {
+            let part = most.min(len - at);
+            if some.len() == RANGES || bytes.saturating_add(part) > most {
+                carry(&some)?;
+                some.clear();
+                bytes = 0;
+            }
+            some.push(make(block * here + at, block * there + at, part));
+            bytes += part;
         }
-        Ok(())
+        carry(&some)
     }
 }
 
@@ -321,8 +330,9 @@ impl Communicator {
         let (endpoint, segment) = (self.shared.endpoint(), self.heap()?.segment());
         let make =
             |here, there, len| GetRange { offset: (base + there) as u64, len, dst: into.wrapping_add(here) };
+        let most = if self.is_mapped(from) { usize::MAX } else { PIECE };
         // SAFETY: the caller's promise.
-        let got = blocks.ranges(usize::MAX, make, |ranges| unsafe { endpoint.get(from, segment, ranges) });
+        let got = blocks.ranges(most, make, |ranges| unsafe { endpoint.get(from, segment, ranges) });
         self.shared.told(got)
     }
 
@@ -339,4 +349,32 @@ fn blocks_fit(here: Shape, given: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::Invalid(format!("blocks that span {} bytes, of {given} that are given", here.span())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_the_blocks_a_few_bytes_at_a_time(
+            count in 0..400usize,
+            len in 0..40usize,
+            gaps in [0..3usize, 0..3usize],
+            most in prop_oneof![1..100usize, Just(usize::MAX)],
+        ) {
+            let blocks = Strided { count, len, here: len + gaps[0], there: len + gaps[1] };
+            let mut bytes = Vec::new();
+            blocks.ranges(most, |here, there, len| (here, there, len), |ranges| {
+                assert!(ranges.len() <= RANGES && ranges.iter().map(|range| range.2).sum::<usize>() <= most);
+                bytes.extend(ranges.iter().flat_map(|&(here, there, len)| (0..len).map(move |at| (here + at, there + at))));
+                Ok(())
+            }).unwrap();
+            let expected = (0..count).flat_map(|block| {
+                (0..len).map(move |at| (block * blocks.here + at, block * blocks.there + at))
+            });
+            prop_assert_eq!(bytes, expected.collect::<Vec<_>>());
+        }
+    }
 }
