@@ -338,6 +338,8 @@ impl<'a> Meeting<'a> {
     fn close(&mut self, outcome: Outcome) -> Result<Outcome> {
         match (self.lost.take(), outcome) {
             (Some((lost, _)), Outcome::Done | Outcome::Allocated(_) | Outcome::OutOfSpace(_)) => Err(lost),
+            // Which says better why.
+            (_, outcome @ Outcome::Mismatch(_)) => Ok(outcome),
             (lost, outcome) => {
                 // The next call is told: nobody hears of it a second time.
                 lost.into_iter().for_each(|(lost, _)| self.runtime.broken.note(lost));
