@@ -368,7 +368,8 @@ mod tests {
             let mut bytes = Vec::new();
             blocks.ranges(most, |here, there, len| (here, there, len), |ranges| {
                 assert!(ranges.len() <= RANGES && ranges.iter().map(|range| range.2).sum::<usize>() <= most);
-                bytes.extend(ranges.iter().flat_map(|&(here, there, len)| (0..len).map(move |at| (here + at, there + at))));
+                let each = |&(here, there, len)| (0..len).map(move |at| (here + at, there + at));
+                bytes.extend(ranges.iter().flat_map(each));
                 Ok(())
             }).unwrap();
             let expected = (0..count).flat_map(|block| {
