@@ -8,13 +8,19 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The pages of a file, of these, that have contents, in ascending order.
+/// The pages of a file, of these, that have contents, in ascending order. Other processes may give pages of the
+/// file back meanwhile: of such a page it may be said that it has contents, or that it has none.
 pub(super) fn with_contents(file: BorrowedFd<'_>, pages: Range<u32>) -> impl Iterator<Item = u32> {
+    found_by(move |page, whence| lseek(file, i64::from(page) * PAGE as i64, whence), pages)
+}
+
+/// As [`with_contents`], by what finds the next place with contents, or without, from a page on.
+fn found_by(find: impl Fn(u32, Whence) -> nix::Result<i64>, pages: Range<u32>) -> impl Iterator<Item = u32> {
     let page_of = |place: i64| u32::try_from(place / PAGE as i64).ok();
-    let find = move |page: u32, whence| lseek(file, i64::from(page) * PAGE as i64, whence);
     let mut run = pages.start..pages.start;
     std::iter::from_fn(move || {
-        if run.is_empty() {
+        // A page that had contents at the first look may have none at the second: then the run has no page.
+        while run.is_empty() {
             let first = match find(run.end, Whence::SeekData) {
                 Ok(data) => page_of(data)?.max(run.end),
                 Err(Errno::ENXIO) => return None,
@@ -72,6 +78,7 @@ mod tests {
 
     use super::*;
     use nix::sys::memfd::{MFdFlags, memfd_create};
+    use std::cell::RefCell;
     use std::fs::File;
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
@@ -86,5 +93,18 @@ mod tests {
         write(4, PAGE + 3);
         assert_eq!(pages(0..7), [1, 4, 5]);
         assert_eq!((pages(2..5), pages(5..9), pages(2..4)), (vec![4], vec![5], vec![]));
+    }
+
+    #[test]
+    fn pages_behind_one_that_is_given_back_between_two_looks_are_found() {
+        let looks = RefCell::new(0);
+        let is_given_back = || looks.replace_with(|looks| *looks + 1) > 0;
+        // Pages 2 and 6 of 8 have contents; between the first look and the second one, 2 is given back.
+        let find = |page: u32, whence| {
+            let with: &[u32] = if is_given_back() { &[6] } else { &[2, 6] };
+            let fits = |it: &u32| with.contains(it) == matches!(whence, Whence::SeekData);
+            (page..8).find(fits).map(|page| i64::from(page) * PAGE as i64).ok_or(Errno::ENXIO)
+        };
+        assert_eq!(found_by(find, 0..8).collect::<Vec<u32>>(), [6]);
     }
 }
