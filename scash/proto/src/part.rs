@@ -22,10 +22,11 @@
 //! | [`STAMP`] | the last interval in which an object was freed that comes back with the next barrier | who frees |
 //! | [`USED`] and three more | a bit for each 16 bytes: an object begins there | the owner sets, who frees clears |
 //! | [`PARKED_IN`] | the last interval in which something was [parked](ParkedBits) | who parks or adopts |
+//! | [`PARKED`] | a bit for each 64 bytes: an object that begins there is parked | who parks or adopts |
 //!
 //! A bit is all that says whether an object is there. To free is to clear it, so of several ranks that
-//! free one object one succeeds, and the others are told. Two bits behind an object's first one say that it
-//! is *parked* ([`ParkedBits`]): it has no owner, and whoever clears them becomes it. Any rank may set these.
+//! free one object one succeeds, and the others are told. A bit of another word says that an object is
+//! *parked* ([`ParkedBits`]): it has no owner, and whoever clears that becomes it. Any rank may set these.
 //!
 //! # What the owner knows
 //! [`Part`] is private to the owner's process. Its list of free slots lags behind the words: what others free
@@ -70,6 +71,9 @@ pub const USED: u64 = 2;
 /// The word behind these: twice the last interval in which something was parked that is for other ranks with
 /// the next barrier, and 1 more while a rank parks or adopts something of the page.
 pub const PARKED_IN: u64 = USED + 4;
+/// The last word, which has a bit for each object that is parked.
+pub const PARKED: u64 = PARKED_IN + 1;
+const _: () = assert!(PARKED + 1 == WORDS);
 /// Pages that are looked at for what others have freed, before another page is used.
 const SWEEP: u32 = 16;
 
@@ -294,7 +298,7 @@ fn word(words: &[AtomicU64], page: u32, at: u64) -> &AtomicU64 {
 
 /// No object begins in a page that gets another use. Its [`PARKED_IN`] stays: a rank may have that lock.
 fn clear(words: &[AtomicU64], page: u32) {
-    (USED..USED + 4).for_each(|at| word(words, page, at).store(0, SeqCst));
+    (USED..USED + 4).chain([PARKED]).for_each(|at| word(words, page, at).store(0, SeqCst));
 }
 
 /// Whether an object that is in use can begin at this place.

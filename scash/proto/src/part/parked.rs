@@ -2,33 +2,28 @@
 
 use super::{GRAIN, Kind, PAGE, USED, bit_of};
 
-/// Fewest bytes of an object that can be parked: two bits behind its first one are in one word then.
-pub const LEAST_PARKED: u64 = 4 * GRAIN;
+/// Fewest bytes of an object that can be parked: its bit in the word [`PARKED`](super::PARKED) is its own then.
+pub const LEAST_PARKED: u64 = PAGE / 64;
 
 /// The two bits of an object that say whether it is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParkedBits {
-    /// The word, of those of the object's page.
-    pub word: u64,
-    /// It has no owner: whoever clears this is the owner.
+    /// In the word [`PARKED`](super::PARKED) of the object's page: it has no owner, and whoever clears this is
+    /// the owner. No other bit of the word says anything else, whatever objects the page gets later: who
+    /// clears one by mistake, and sets it again, has touched no bit by which an object is in use.
     pub parked: u64,
+    /// The word with the other bit, of those of the object's page.
+    pub word: u64,
     /// It was parked in the [last interval](super::PARKED_IN) in which anything of its page was, and is for
-    /// others when that is over.
+    /// others when that is over. To be changed by its owner only.
     pub fresh: u64,
 }
 
 impl ParkedBits {
     /// Those of an object that begins at this place of a page.
     pub fn of(place: u64) -> ParkedBits {
-        let (word, bit) = bit_of(place + GRAIN);
-        let is_last = bit == 1 << 63;
-        let (word, parked) = if is_last { bit_of(place + 2 * GRAIN) } else { (word, bit) };
-        ParkedBits { word, parked, fresh: parked << 1 }
-    }
-
-    /// Both bits.
-    pub fn both(self) -> u64 {
-        self.parked | self.fresh
+        let (word, fresh) = bit_of(place + GRAIN);
+        ParkedBits { parked: 1 << (place / LEAST_PARKED), word, fresh }
     }
 }
 
@@ -54,13 +49,15 @@ mod tests {
     #[test]
     fn bits_of_each_object_that_can_be_parked_are_its_own() {
         for size in SIZES.into_iter().filter(|&size| u64::from(size) >= LEAST_PARKED) {
-            let (mut used, mut fresh) = ([0u64; A_PAGE], [0u64; A_PAGE]);
+            let (mut used, mut fresh, mut parked) = ([0u64; A_PAGE], [0u64; A_PAGE], 0u64);
             for place in (0..PAGE / u64::from(size)).map(|slot| slot * u64::from(size)) {
                 let (word, begins) = bit_of(place);
                 let bits = ParkedBits::of(place);
                 assert!((USED..USED + 4).contains(&bits.word));
+                assert!(bits.parked.is_power_of_two() && parked & bits.parked == 0, "{place} of {size}");
+                parked |= bits.parked;
                 fresh[usize::try_from(bits.word).unwrap()] |= bits.fresh;
-                for (word, bit) in [(word, begins), (bits.word, bits.parked), (bits.word, bits.fresh)] {
+                for (word, bit) in [(word, begins), (bits.word, bits.fresh)] {
                     let word = &mut used[usize::try_from(word).unwrap()];
                     assert!(bit.is_power_of_two() && *word & bit == 0, "{place} of {size}");
                     *word |= bit;

@@ -178,3 +178,24 @@ fn sizes_waste_little_and_every_alignment_has_one() {
     }
     assert_eq!((class_of(MOST_SMALL + 1, 1), class_of(1, 2 * MOST_SMALL)), (None, None));
 }
+
+/// A rank that asks for a parked object may come too late: what it clears for a moment may be the bit of what
+/// the page has since.
+#[test]
+fn who_comes_too_late_for_a_parked_object_leaves_all_others_in_use() {
+    for (size, bits) in SIZES.into_iter().filter(|&size| u64::from(size) >= LEAST_PARKED).flat_map(|size| {
+        (0..PAGE / u64::from(size)).map(move |slot| (size, ParkedBits::of(slot * u64::from(size))))
+    }) {
+        let mut heap = Heap::new(2, 0);
+        for _ in 0..PAGE / GRAIN {
+            heap.alloc(GRAIN, 1).unwrap();
+        }
+        let parked = word(&heap.words, 0, PARKED);
+        let was = parked.fetch_and(!bits.parked, SeqCst);
+        // The owner looks for what others have freed, and finds nothing.
+        let other = heap.alloc(GRAIN, 1).unwrap();
+        assert_eq!(page_of(other), 1, "of {size}");
+        word(&heap.words, 0, PARKED).store(was, SeqCst);
+        heap.part.check(&heap.words);
+    }
+}

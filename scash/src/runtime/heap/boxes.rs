@@ -1,5 +1,6 @@
 //! Objects of the heap that have one owner at a time, or none: they are *parked* then, and the first rank or
-//! thread that asks for one gets it. [Two bits](ParkedBits) beside the object's own decide.
+//! thread that asks for one gets it. [Two bits](ParkedBits) beside the object's own decide. Safe code may ask
+//! for any address, at any time: also for an object that is gone, whose page has others since.
 //!
 //! What the last owner wrote must be where the next one looks for it, and nothing of it may come later, over
 //! what that one writes. Where ranks share frames there is one place for it. Where what is written back is at
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::runtime::lock;
 use crate::runtime::stall::WaitTimer;
 use scash_comm::{Rmw, give_way};
-use scash_proto::part::{KIND, Kind, LEAST_PARKED, PARKED_IN, ParkedBits, bit_of, fresh_bits};
+use scash_proto::part::{KIND, Kind, LEAST_PARKED, PARKED, PARKED_IN, ParkedBits, fresh_bits};
 use std::collections::BTreeSet;
 
 /// Fewest bytes of an object that can be parked.
@@ -52,8 +53,8 @@ impl Runtime {
         let address = self.memalign(align, bytes.max(LEAST))?;
         self.guarded(|| {
             let place = self.place_of(address)?;
-            let bits = ParkedBits::of(place.byte);
-            self.on_word(place, bits.word, Rmw::And(!bits.both())).map(drop)
+            self.on_word(place, PARKED, Rmw::And(!ParkedBits::of(place.byte).parked))?;
+            self.forget_that_fresh(place)
         })?;
         Ok(address)
     }
@@ -70,8 +71,7 @@ impl Runtime {
             if !self.shares_frames() {
                 self.write_back(address, usize::try_from(size).unwrap_or(usize::MAX))?;
             }
-            let bits = ParkedBits::of(place.byte);
-            self.on_word(place, bits.word, Rmw::Or(bits.parked)).map(drop)
+            self.on_word(place, PARKED, Rmw::Or(ParkedBits::of(place.byte).parked)).map(drop)
         })
     }
 
@@ -86,7 +86,8 @@ impl Runtime {
                     self.on_word(place, word, Rmw::And(!bits))?;
                 }
             }
-            self.on_word(place, bits.word, Rmw::Or(bits.both()))?;
+            self.on_word(place, bits.word, Rmw::Or(bits.fresh))?;
+            self.on_word(place, PARKED, Rmw::Or(bits.parked))?;
             Ok((interval, ()))
         })
     }
@@ -96,6 +97,8 @@ impl Runtime {
         self.guarded(|| {
             self.heap.refuse_in_meetings()?;
             let place = self.place_of(address)?;
+            // Before it is looked at what is there: whatever comes between changes this word.
+            let parked = self.on_word(place, PARKED, Rmw::Load)?;
             let size = self.size_at(place)?;
             let room = usize::try_from(size).unwrap_or(usize::MAX);
             if room < bytes.max(LEAST) || !(address as usize).is_multiple_of(align) {
@@ -109,52 +112,61 @@ impl Runtime {
                     Ok((last, self.adopt_parked_before(place, size, interval, last)?))
                 });
             }
-            let bits = ParkedBits::of(place.byte);
-            let was = self.on_word(place, bits.word, Rmw::And(!bits.parked))?;
-            if was & bits.parked == 0 {
-                return Err(has_owner(place));
-            }
-            // Between the two looks others may have adopted and freed it, and the page may have got objects
-            // of another size.
-            if self.room_at(place).ok() != Some(size) {
-                self.on_word(place, bits.word, Rmw::Or(bits.parked))?;
-                return Err(self.no_object(place));
-            }
-            // Parked before the job had a lock. Not before it is known whose bit that is.
-            if was & bits.fresh != 0 {
-                self.on_word(place, bits.word, Rmw::And(!bits.fresh))?;
-            }
+            // Of one that was parked before the job had a lock, the other bit stays: nobody looks at it.
+            self.take_parked(place, size, parked)?;
             if self.shares_frames() { Ok(()) } else { self.read_home(address, room) }
         })
+    }
+
+    /// Makes the caller the owner of an object that is parked. `parked` is what the word was before it was
+    /// found out that an object of this size is there.
+    fn take_parked(&self, place: Place, size: u64, mut parked: u64) -> Result<()> {
+        let bit = ParkedBits::of(place.byte).parked;
+        loop {
+            if parked & bit == 0 {
+                return Err(has_owner(place));
+            }
+            let taken = Rmw::CompareSwap { expected: parked, new: parked & !bit };
+            let found = self.on_word(place, PARKED, taken)?;
+            if found == parked {
+                break;
+            }
+            parked = found;
+        }
+        // Others may have adopted and freed it, and the page may have got objects of another size, of which
+        // one was parked. It stays where it is: nobody frees what is parked.
+        if self.room_at(place).ok() != Some(size) {
+            self.on_word(place, PARKED, Rmw::Or(bit))?;
+            return Err(self.no_object(place));
+        }
+        Ok(())
     }
 
     /// In a job with barriers only, with the page's lock: `last` is the last interval in which anything of
     /// the page was parked.
     fn adopt_parked_before(&self, place: Place, size: u64, interval: u64, last: u64) -> Result<()> {
         let bits = ParkedBits::of(place.byte);
+        let parked = self.on_word(place, PARKED, Rmw::Load)?;
+        if self.size_at(place).ok() != Some(size) {
+            return Err(self.no_object(place));
+        }
         let is_mine = lock(&self.heap.fresh).has(place.address, interval);
-        let mut word = self.on_word(place, bits.word, Rmw::Load)?;
-        loop {
-            // In this order: a page that gets another use is cleared before it has that.
-            let (first, begins) = bit_of(place.byte);
-            let is_there = self.on_word(place, first, Rmw::Load)? & begins != 0;
-            if !is_there || self.room_at(place).ok() != Some(size) {
-                return Err(self.no_object(place));
-            }
-            if word & bits.parked == 0 {
-                return Err(has_owner(place));
-            }
-            if word & bits.fresh != 0 && last == interval && !is_mine {
+        if parked & bits.parked != 0 && last == interval && !is_mine {
+            let fresh = self.on_word(place, bits.word, Rmw::Load)? & bits.fresh;
+            if fresh != 0 {
                 return Err(parked_since_the_barrier(place));
             }
-            let taken = Rmw::CompareSwap { expected: word, new: word & !bits.both() };
-            let found = self.on_word(place, bits.word, taken)?;
-            if found == word {
-                lock(&self.heap.fresh).addresses.remove(&place.address.addr());
-                return Ok(());
-            }
-            word = found;
         }
+        self.take_parked(place, size, parked)?;
+        self.forget_that_fresh(place)?;
+        lock(&self.heap.fresh).addresses.remove(&place.address.addr());
+        Ok(())
+    }
+
+    /// By the owner.
+    fn forget_that_fresh(&self, place: Place) -> Result<()> {
+        let bits = ParkedBits::of(place.byte);
+        self.on_word(place, bits.word, Rmw::And(!bits.fresh)).map(drop)
     }
 
     /// Runs something that no other rank or thread does at the same time on a place's page. It gets the last
