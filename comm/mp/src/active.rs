@@ -14,6 +14,10 @@ use scash_comm::biased::Guard;
 use scash_comm::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// How long handlers are run, one after the other, until their thread does what else it does.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 type Handler = dyn Fn(&Caller<'_>, &[u8]) + Send + Sync;
 
@@ -118,7 +122,8 @@ impl Caller<'_> {
 }
 
 impl Shared {
-    /// Runs the handlers that are due, if no other thread does. The engine is unlocked meanwhile.
+    /// Runs handlers that are due, if no other thread does: all, or those that it comes to before others are
+    /// to be heard again, and what this thread waits for is to be looked at. The engine is unlocked meanwhile.
     #[inline]
     pub(super) fn call<'a>(&'a self, engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
         if engine.has_calls() { self.call_all(engine) } else { engine }
@@ -126,12 +131,17 @@ impl Shared {
 
     #[cold]
     fn call_all<'a>(&'a self, mut engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
+        let began = Instant::now();
         while let Some(call) = engine.next_call() {
             drop(engine);
             self.run(&call);
             engine = self.engine();
             engine.was_called(call);
             self.settle(&mut engine);
+            if began.elapsed() >= AT_ONCE {
+                engine.leave_calls();
+                break;
+            }
         }
         self.settle(&mut engine);
         engine

@@ -299,8 +299,9 @@ impl Shared {
         engine = self.call(engine);
         self.expect(&engine);
         let limit = if engine.busy().next().is_some() { BUSY_SLEEP } else { LONGEST_SLEEP };
+        let has_work = news > 0 || engine.has_calls();
         let has_read = engine.has_reads() && self.read_aside(engine);
-        (news == 0 && !has_read).then_some(limit)
+        (!has_work && !has_read).then_some(limit)
     }
 
     /// A tick of the engine's: ranks that are silent while somebody waits for them are asked for a sign of

@@ -14,6 +14,7 @@ use scash_mp::{Op, Options};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// What came to a rank: from whom, and the bytes.
 type Log = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;
@@ -64,6 +65,33 @@ fn a_helper_runs_handlers_while_no_thread_calls_in(make: Make) {
                 thread::yield_now();
             }
         }
+        rank.meet();
+    });
+}
+
+fn a_thread_that_waits_does_not_run_all_handlers_before_it_goes_on(make: Make) {
+    play(make, 2, Options::default(), |rank| {
+        const COUNT: u64 = 100;
+        let count = Arc::new(AtomicU64::new(0));
+        let theirs = Arc::clone(&count);
+        rank.register_handler(1, move |_, _| {
+            thread::sleep(Duration::from_millis(5));
+            theirs.fetch_add(1, Ordering::Release);
+        })
+        .unwrap();
+        if rank.rank() == 0 {
+            (0..COUNT).for_each(|_| rank.call(1, 1, b"run").unwrap());
+            rank.send(1, 0, b"go on").unwrap();
+        } else {
+            // It comes behind all of them.
+            let mut got = [0; 5];
+            rank.receive(Some(0), Some(0), &mut got).unwrap();
+            let ran = count.load(Ordering::Acquire);
+            assert!(ran < COUNT / 2, "{ran} of {COUNT} handlers ran before");
+        }
+        rank.fence(None).unwrap();
+        rank.meet();
+        assert_eq!(count.load(Ordering::Acquire), COUNT * u64::from(rank.rank()));
         rank.meet();
     });
 }
@@ -226,6 +254,7 @@ fn wrong_use_gets_a_clear_error(make: Make) {
 on_each_provider! {
     handlers_run_once_and_in_order_while_the_receiver_computes
     a_helper_runs_handlers_while_no_thread_calls_in
+    a_thread_that_waits_does_not_run_all_handlers_before_it_goes_on
     handlers_that_answer_with_floods_do_not_wait_for_each_other
     what_handlers_send_past_the_bound_fails_and_all_else_arrives
     messages_that_nobody_receives_do_not_hold_active_ones_back

@@ -23,7 +23,7 @@ pub enum Op {
     Sum,
     /// Their product, likewise.
     Product,
-    /// The smaller one; of a number and a NaN, the number.
+    /// The smaller one; of a number and a NaN, the number; −0 is smaller than 0.
     Min,
     /// The larger one, likewise.
     Max,
@@ -128,16 +128,39 @@ macro_rules! integers {
     };
 }
 
+/// What is no number has many representations, and a processor picks that of one operand. Ranks that combine
+/// in another order are to have the same bits.
+macro_rules! one_nan {
+    ($type:ident, $value:expr) => {{
+        let value = $value;
+        if value.is_nan() { $type::NAN } else { value }
+    }};
+}
+
+/// The one of two numbers that `$one` says, whatever their order: of two zeros, the one with these bits; of a
+/// number and what is none, the number.
+macro_rules! either {
+    ($type:ident, $a:ident, $b:ident, $one:expr, $alike:expr) => {{
+        let one = if $a == $b { $type::from_bits($alike) } else { $one };
+        let one = if $b.is_nan() { $a } else { one };
+        one_nan!($type, if $a.is_nan() { $b } else { one })
+    }};
+}
+
 macro_rules! floats {
     ($($type:ident),*) => {
         $(
             pub(super) fn $type(op: Op, from: &[u8], into: &mut [u8]) {
                 match op {
-                    Op::Sum => each!($type, from, into, |a, b| a + b),
-                    Op::Product => each!($type, from, into, |a, b| a * b),
-                    Op::Min => each!($type, from, into, $type::min),
+                    Op::Sum => each!($type, from, into, |a, b| one_nan!($type, a + b)),
+                    Op::Product => each!($type, from, into, |a, b| one_nan!($type, a * b)),
+                    Op::Min => each!($type, from, into, |a, b| {
+                        either!($type, a, b, if a < b { a } else { b }, a.to_bits() | b.to_bits())
+                    }),
                     // `Reduction::new` lets no bitwise operation through.
-                    Op::Max | Op::And | Op::Or | Op::Xor => each!($type, from, into, $type::max),
+                    Op::Max | Op::And | Op::Or | Op::Xor => each!($type, from, into, |a, b| {
+                        either!($type, a, b, if a > b { a } else { b }, a.to_bits() & b.to_bits())
+                    }),
                 }
             }
         )*
@@ -196,6 +219,29 @@ mod tests {
             Reduction::new(Element::F64, op).unwrap().combine(&2.5f64.to_ne_bytes(), &mut into);
             assert_eq!(f64::from_ne_bytes(into), 2.5);
         }
+    }
+
+    #[test]
+    fn two_numbers_make_the_same_bits_in_either_order() {
+        let odd = f64::from_bits(f64::NAN.to_bits() ^ 5);
+        let all = [0.0, -0.0, 1.5, -2.5, f64::INFINITY, -f64::INFINITY, f64::NAN, -f64::NAN, odd];
+        for op in [Op::Sum, Op::Product, Op::Min, Op::Max] {
+            let one = Reduction::new(Element::F64, op).unwrap();
+            let combined = |a: f64, b: f64| {
+                let mut into = a.to_ne_bytes();
+                one.combine(&b.to_ne_bytes(), &mut into);
+                u64::from_ne_bytes(into)
+            };
+            for (a, b) in all.into_iter().flat_map(|a| all.map(|b| (a, b))) {
+                assert_eq!(combined(a, b), combined(b, a), "{op:?} of {a:?} and {b:?}");
+            }
+        }
+        let zeros = |op, a: f32, b: f32| {
+            let mut into = a.to_ne_bytes();
+            Reduction::new(Element::F32, op).unwrap().combine(&b.to_ne_bytes(), &mut into);
+            f32::from_ne_bytes(into).is_sign_negative()
+        };
+        assert!(zeros(Op::Min, 0.0, -0.0) && !zeros(Op::Max, -0.0, 0.0));
     }
 
     #[test]

@@ -78,6 +78,8 @@ impl<'a> Wait<'a> {
             let looks = LOOKS / self.shared.looks;
             self.turn = if is_news { 0 } else { self.turn.saturating_add(looks) };
             if engine.has_calls() {
+                // Some may be left: no time to sleep.
+                self.turn = 0;
                 return self.shared.call(engine);
             }
             if is_news {

@@ -218,7 +218,8 @@ impl Engine {
     }
 
     /// The next handler to be run, by the thread that was told that there are some; `None`: it has run them
-    /// all. It says when one is over: [`Engine::was_called`].
+    /// all. It says when one is over ([`Engine::was_called`]), and when it runs no more
+    /// ([`Engine::leave_calls`]).
     pub(crate) fn next_call(&mut self) -> Option<HandlerCall> {
         loop {
             match self.dues.queue.pop_front() {
@@ -233,6 +234,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The thread that runs handlers leaves the others to the next one.
+    pub(crate) fn leave_calls(&mut self) {
+        self.dues.is_running = false;
     }
 
     /// A handler has run.
