@@ -87,9 +87,9 @@ pub struct Purpose(pub [u64; 4]);
 
 impl Purpose {
     /// The same purpose, after so many reductions.
-    pub fn after(self, reductions: u32) -> Purpose {
+    pub fn after(self, reductions: u64) -> Purpose {
         let [kind, a, b, c] = self.0;
-        Purpose([kind | u64::from(reductions) << 8, a, b, c])
+        Purpose([kind | reductions << 8, a, b, c])
     }
 
     /// How many reductions came before.

@@ -140,7 +140,7 @@ impl Liar<'_> {
         let Ok(mut message) = ReduceMessage::decode(&bytes) else { return bytes };
         match self.rng.below(6) {
             0 => message.epoch = message.epoch.wrapping_add(self.rng.below(3)).wrapping_sub(1),
-            1 => message.number = message.number.wrapping_add(self.rng.below(3)).wrapping_sub(1),
+            1 => message.number = message.number.wrapping_add(u64::from(self.rng.below(3))).wrapping_sub(1),
             2 => message.direction = self.rng.pick(&[Direction::Up, Direction::Down, Direction::Disagree]),
             3 => message.span[1].purpose.0[0] += 1,
             4 => message.values.push(0),

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reductions {
     /// Passed since the last memory barrier.
-    passed: u32,
+    passed: u64,
     /// The one that this rank is in.
     now: Option<Reducing>,
     /// What children have sent for it, or for the next one.
@@ -82,7 +82,7 @@ impl Reductions {
     }
 
     /// How many this rank has passed since the last memory barrier.
-    pub(super) fn passed(&self) -> u32 {
+    pub(super) fn passed(&self) -> u64 {
         self.passed
     }
 }
@@ -298,7 +298,7 @@ impl Node {
     }
 
     fn without_this(&self, token: &Token) -> Option<Attendance> {
-        let this = u64::from(self.sync.reductions.passed);
+        let this = self.sync.reductions.passed;
         token.span.into_iter().find(|who| who.purpose.reductions() == this)
     }
 

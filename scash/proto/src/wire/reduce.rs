@@ -96,7 +96,7 @@ pub struct ReduceMessage {
     /// Memory barriers that the sender has passed.
     pub epoch: u32,
     /// Reductions since then that it has passed.
-    pub number: u32,
+    pub number: u64,
     /// Which way.
     pub direction: Direction,
     /// Least and greatest attendance that the sender knows.
@@ -111,7 +111,7 @@ impl ReduceMessage {
         let mut out = Vec::with_capacity(32 + 8 * self.values.len());
         let mut w = Writer::new(&mut out);
         w.u32(self.epoch);
-        w.varint(u64::from(self.number));
+        w.varint(self.number);
         w.u8(match self.direction {
             Direction::Up => 0,
             Direction::Down => 1,
@@ -126,7 +126,7 @@ impl ReduceMessage {
     /// Reads a message.
     pub fn decode(bytes: &[u8]) -> Result<ReduceMessage, Malformed> {
         let mut r = Reader::new(bytes);
-        let (epoch, number) = (r.u32()?, r.varint_u32()?);
+        let (epoch, number) = (r.u32()?, r.varint()?);
         let at = r.position();
         let direction = match r.u8()? {
             0 => Direction::Up,

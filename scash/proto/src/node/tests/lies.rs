@@ -109,7 +109,7 @@ fn announcement() -> impl Strategy<Value = Input> {
         prop_oneof![4 => Just(Direction::Up), 1 => Just(Direction::Down), 1 => Just(Direction::Disagree)];
     let word = prop_oneof![3 => Just(u64::MAX), 1 => any::<u64>()];
     let values = proptest::collection::vec(word, 0..3);
-    (rank(), 0..4u32, 0..4u32, step, span, values).prop_map(
+    (rank(), 0..4u32, 0..4u64, step, span, values).prop_map(
         |(from, epoch, number, direction, span, values)| {
             Input::Reducing(from, ReduceMessage { epoch, number, direction, span, values })
         },
