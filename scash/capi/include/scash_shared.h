@@ -28,9 +28,10 @@
  *       struct part { int mine; } __attribute__((aligned(DSM_PAGE_SIZE)));
  *       DSM_SHARED_ZERO struct part parts[64];
  *
- * - All variables of an object file that nobody wants to annotate:
+ * - All variables of a file that nobody wants to annotate: its object file is called NAME.shared.o, also in
+ *   an archive. The script knows it by that. (Not with -flto: the linker sees no such name then.)
  *
- *       objcopy --rename-section .data=.dsm_shared --rename-section .bss=.sbss.dsm_shared file.o
+ *       cc -c theirs.c -o theirs.shared.o
  *
  * Linked in another way, dsm_init fails and says what is missing. GNU ld takes the script; gold does not.
  */

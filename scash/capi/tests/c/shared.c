@@ -10,7 +10,8 @@ struct node {
     int value;
 };
 
-extern int theirs[4], theirs_zeroed[3000];
+extern int theirs[4], theirs_zeroed[3000], theirs_count, *theirs_pointer;
+const char **theirs_name(void);
 
 DSM_SHARED int rounds = 3;
 DSM_SHARED struct node last = {NULL, 7}, first = {&last, 5};
@@ -34,7 +35,8 @@ int main(void)
     size = dsm_size();
     CHECK(rounds == 3 && list == &first && list->next == &last && last.value == 7 && own == 1);
     CHECK(strcmp(where, "in each rank") == 0);
-    CHECK(theirs[0] == 1 && theirs[3] == 4 && theirs_zeroed[2999] == 0);
+    CHECK(theirs[0] == 1 && theirs[3] == 4 && theirs_zeroed[2999] == 0 && theirs_count == 0);
+    CHECK(theirs_pointer == theirs && strcmp(*theirs_name(), "nobody") == 0);
     for (i = 0; i < PAGES; i++)
         CHECK(field[i][i] == 0);
     /* What is allocated lies behind them. */
@@ -66,10 +68,15 @@ int main(void)
     for (i = 0; i < size; i++)
         CHECK(sums[i] == 3 * (i + 1));
     /* Rank 0's new list is everybody's. */
-    if (rank == 0)
+    if (rank == 0) {
         list = &last;
+        theirs_pointer = &theirs_count;
+        *theirs_pointer = 5;
+        *theirs_name() = where;
+    }
     CHECK(dsm_barrier() == 0);
     CHECK(list->value == 7);
+    CHECK(theirs_count == 5 && theirs_pointer == &theirs_count && *theirs_name() == where);
     printf("rank %d: %p\n", rank, (void *)&rounds);
     CHECK(dsm_finalize() == 0);
     return 0;

@@ -3,9 +3,12 @@
 use crate::support::{Job, Library, Link, Object, Program, shared_script};
 
 fn linked(link: Link) -> Program {
-    let theirs = Object::compile("shared_theirs");
-    let objcopy = ["--rename-section", ".data=.dsm_shared", "--rename-section", ".bss=.sbss.dsm_shared"];
-    theirs.change(&objcopy);
+    linked_with(link, &[])
+}
+
+/// With what the file is compiled that is not annotated.
+fn linked_with(link: Link, words: &[&str]) -> Program {
+    let theirs = Object::compile("shared_theirs", words);
     Program::compile_with("shared", &["-no-pie", &shared_script(), theirs.path()], link)
 }
 
@@ -22,6 +25,15 @@ fn variables_are_shared_in_every_kind_of_job() {
                 assert!(line.starts_with(&format!("rank {rank}: 0x600000")), "{ended}");
             }
         }
+    }
+}
+
+#[test]
+fn all_variables_of_a_file_are_shared_however_it_was_compiled() {
+    for words in
+        [&["-fdata-sections", "-ffunction-sections"][..], &["-fcommon"], &["-fno-pie"], &["-O2", "-fPIC"]]
+    {
+        linked_with(Link::Shared, words).run(Job::of(2), &[], &[]).succeeded();
     }
 }
 
@@ -45,7 +57,7 @@ fn variables_are_shared_after_a_restart_too() {
 
 #[test]
 fn a_program_that_is_linked_otherwise_is_told_how_it_must_be() {
-    let theirs = Object::compile("shared_theirs");
+    let theirs = Object::compile("shared_theirs", &[]);
     for how in ["-no-pie", "-pie"] {
         let program = Program::compile_with("shared", &[how, theirs.path()], Link::Shared);
         let ended = program.run(Job::of(2), &[], &[]);
@@ -69,7 +81,7 @@ fn variables_that_shared_memory_has_no_room_for_are_told() {
 
 #[test]
 fn variables_of_a_library_are_refused_with_its_name() {
-    let (library, theirs) = (Library::compile("shared_zero"), Object::compile("shared_theirs"));
+    let (library, theirs) = (Library::compile("shared_zero"), Object::compile("shared_theirs", &[]));
     let words = ["-no-pie", &shared_script(), theirs.path(), "-Wl,--no-as-needed", library.path()];
     let ended = Program::compile_with("shared", &words, Link::Shared).run(Job::of(2), &[], &[]);
     ended.ended_with(1);

@@ -120,20 +120,14 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Compiles `tests/c/NAME.c`.
-    pub(crate) fn compile(name: &str) -> Object {
+    /// Compiles `tests/c/NAME.c` to one whose variables are all shared, where the script says so.
+    pub(crate) fn compile(name: &str, words: &[&str]) -> Object {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(name).with_extension("o");
-        let done = Command::new(cc()).arg("-c").arg(test(name)).arg("-o").arg(&path).output().unwrap();
+        let path = directory.path().join(name).with_extension("shared.o");
+        let mut command = Command::new(cc());
+        let done = command.args(words).arg("-c").arg(test(name)).arg("-o").arg(&path).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         Object { path, _directory: directory }
-    }
-
-    /// Has objcopy change it.
-    pub(crate) fn change(&self, words: &[&str]) {
-        let objcopy = tool("OBJCOPY", "objcopy").expect("objcopy: install binutils, or name it with OBJCOPY");
-        let done = Command::new(objcopy).args(words).arg(&self.path).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
     pub(crate) fn path(&self) -> &str {
