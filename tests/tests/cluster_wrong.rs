@@ -92,7 +92,7 @@ fn ranks_that_free_different_memory_are_all_told() {
 
 #[test]
 fn ranks_that_mean_other_owners_or_other_values_by_an_array_are_all_told() {
-    for mistake in ["turns to others", "types", "shapes", "divisions"] {
+    for mistake in ["turns to others", "types", "shapes", "divisions", "values"] {
         all_are_told(mistake, &["Dsm::turn (or the making) of arrays"]);
     }
 }

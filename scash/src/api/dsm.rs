@@ -9,6 +9,7 @@ use crate::api::session;
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::signals::{Condvar, Flag, Semaphore};
 use crate::error::Result;
+use crate::runtime::alike::digest;
 use crate::runtime::stats::Stats;
 use crate::runtime::{self, ObjectKind, Runtime};
 use scash_proto::{AllocOptions, Protocol};
@@ -161,7 +162,7 @@ impl Dsm {
         value: impl Fn(usize) -> T,
     ) -> Result<Vec<DsmMutex<T>>> {
         let first = self.make(ObjectKind::Lock, count)?;
-        Ok(DsmMutex::all(first, self.values(count, value)?))
+        Ok(DsmMutex::all(first, self.values("mutexes", count, value)?))
     }
 
     /// A value that all ranks share, and read together or write one at a time. Collective, with the same
@@ -177,7 +178,7 @@ impl Dsm {
         value: impl Fn(usize) -> T,
     ) -> Result<Vec<DsmRwLock<T>>> {
         let first = self.make(ObjectKind::RwLock, count)?;
-        Ok(DsmRwLock::all(first, self.values(count, value)?))
+        Ok(DsmRwLock::all(first, self.values("rwlocks", count, value)?))
     }
 
     /// A semaphore whose count is `initial`. Collective, with the same number at all ranks.
@@ -206,14 +207,20 @@ impl Dsm {
         self.runtime.make_objects(kind, u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    /// Allocates values, of which each rank sets some.
-    fn values<T: Plain>(&mut self, count: usize, value: impl Fn(usize) -> T) -> Result<SharedSlice<T>> {
+    /// Allocates values, of which each rank sets some. For all ranks they are those of such objects: no rank
+    /// has them as an array, whose elements it may change at any time.
+    fn values<T: Plain>(
+        &mut self,
+        objects: &str,
+        count: usize,
+        value: impl Fn(usize) -> T,
+    ) -> Result<SharedSlice<T>> {
         let values = self.alloc::<T>(count)?;
         let part = |rank: usize| count * rank / self.size();
         for index in part(self.rank())..part(self.rank() + 1) {
             values.set(self, index, value(index));
         }
-        self.barrier()?;
+        session::agree(self, values, digest(&(objects, size_of::<T>(), count)))?;
         Ok(values)
     }
 
@@ -258,7 +265,8 @@ impl Dsm {
         Ok(home.map(|rank| rank as usize))
     }
 
-    /// From the next memory barrier on, `rank` is the home of the pages of these elements.
+    /// From the next memory barrier on, `rank` is the home of the pages of these elements; from the next but
+    /// one on, that of pages which were touched for the first time since the last.
     pub fn set_home<T: Plain>(
         &mut self,
         slice: SharedSlice<T>,

@@ -444,7 +444,7 @@ fn run(mistake: &str, notes: PathBuf) -> Result<ExitCode> {
         "sizes" | "frees" | "ends" | "broadcasts" | "publishes" | "semaphores" => {
             return disagree(rank, mistake);
         }
-        "turns to others" | "turns alone" | "types" | "shapes" | "divisions" => {
+        "turns to others" | "turns alone" | "types" | "shapes" | "divisions" | "values" => {
             return owners::disagree(rank, mistake);
         }
         "destroys" | "destroys others" => return destroy::alone(rank, mistake),

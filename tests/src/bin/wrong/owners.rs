@@ -20,6 +20,13 @@ pub(crate) fn disagree(mut rank: Rank, mistake: &str) -> Result<ExitCode> {
         ("types", false) => dsm.partition::<u64>(LEN).map(drop),
         ("shapes", true) => dsm.matrix_in_blocks::<u64>(4, 8).map(drop),
         ("shapes", false) => dsm.matrix_in_blocks::<u64>(8, 4).map(drop),
+        // As many calls as the others make, of the same kinds.
+        ("values", true) => {
+            dsm.locks(1)?;
+            dsm.alloc::<u64>(1)?;
+            dsm.barrier()
+        }
+        ("values", false) => dsm.mutex(7u64).map(drop),
         ("divisions", _) => dsm.split::<u64>(if last { &own } else { &read }).map(drop),
         _ => dsm.barrier(),
     };
