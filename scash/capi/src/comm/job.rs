@@ -8,6 +8,8 @@ use scash_mp::{Communicator, Options};
 use std::ffi::c_int;
 use std::ops::Deref;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::thread;
+use std::time::Duration;
 
 /// Read by every call for as long as it lasts, so that nobody leaves while another thread is in one.
 static JOB: RwLock<Job> = RwLock::new(Job::Before);
@@ -89,13 +91,30 @@ pub(super) fn refuse_children(name: &str) -> Result<()> {
 /// Joins the job.
 pub(super) fn join(options: Options) -> Result<()> {
     refuse_children("scomm_init")?;
-    let mut job = JOB.write().unwrap_or_else(PoisonError::into_inner);
-    match *job {
-        Job::Before => *job = Job::Open(OpenJob::join(options)?),
-        Job::Open(_) => return invalid("scomm_init was called before: it is called once"),
-        Job::Over => return invalid("scomm_init was called after scomm_finalize: it is called once"),
-    }
+    let mut job = loop {
+        match JOB.try_write() {
+            Ok(job) => break job,
+            Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        // A call of a process that has joined may wait for what this thread is to send: it is not waited for.
+        if let Ok(job) = JOB.try_read() {
+            may_join(&job)?;
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    may_join(&job)?;
+    *job = Job::Open(OpenJob::join(options)?);
     Ok(())
+}
+
+/// An error if the process has joined before.
+fn may_join(job: &Job) -> Result<()> {
+    match job {
+        Job::Before => Ok(()),
+        Job::Open(_) => invalid("scomm_init was called before: it is called once"),
+        Job::Over => invalid("scomm_init was called after scomm_finalize: it is called once"),
+    }
 }
 
 /// Leaves it.

@@ -1,5 +1,7 @@
 /* What makes no sense: each call says so and does nothing, and the job goes on. */
 #include "comm_check.h"
+#include <pthread.h>
+#include <time.h>
 
 static int rank, size;
 static char bytes[64], other[64];
@@ -135,6 +137,30 @@ static void nothing(void)
     OK(scomm_window_close(window));
 }
 
+/* Waits for what this rank sends later. */
+static void *waits(void *nothing)
+{
+    char got = 0;
+    OK(scomm_recv(rank, 77, &got, 1, NULL));
+    CHECK(got == 'x');
+    return nothing;
+}
+
+/* Another thread is in a call, and nobody waits for it. */
+static void joins_again(void)
+{
+    struct timespec pause = {0, 1000000};
+    pthread_t thread;
+    int turn;
+    CHECK(pthread_create(&thread, NULL, waits, NULL) == 0);
+    for (turn = 0; turn < 20; turn++) {
+        INVALID(scomm_init(NULL), "called before");
+        nanosleep(&pause, NULL);
+    }
+    OK(scomm_send(rank, 77, "x", 1));
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(void)
 {
     scomm_options_t options;
@@ -158,6 +184,7 @@ int main(void)
     lengths();
     memory();
     nothing();
+    joins_again();
     OK(scomm_barrier());
     OK(scomm_finalize());
     INVALID(scomm_finalize(), "after scomm_finalize");
