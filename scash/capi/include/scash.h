@@ -486,7 +486,9 @@ int dsm_home(const void *p);
 
 /**
  * Moves the home of every page that the `bytes` bytes at `p` touch to `rank`, at the next memory
- * barrier. It is enough that one rank asks for it.
+ * barrier. It is enough that one rank asks for it. A page that was touched for the first time since
+ * the last memory barrier, and whose home nobody named before, moves at the next one but one: ranks
+ * that do not share frames settle first who touched it.
  *
  * Returns 0, or -1 if there is no such rank, or the bytes are not within one allocation.
  */
@@ -625,8 +627,8 @@ void *dsm_realloc(void *p, size_t bytes);
 
 /**
  * Reads up to `bytes` bytes from a descriptor into memory that may be shared: `read` of the system
- * fails with EFAULT where a page is not here. Also goes on after signals, and until it has all that a
- * file has.
+ * fails with EFAULT where a page is not here. Goes on after signals, and, from a file, until it has all
+ * that the file has; from anything else, as a pipe or a socket, it returns what one `read` does.
  *
  * Returns how many bytes were read, 0 at the end of a file, or -1 if none could be read (dsm_error has the
  * system's reason).
@@ -634,7 +636,9 @@ void *dsm_realloc(void *p, size_t bytes);
 ssize_t dsm_read(int fd, void *into, size_t bytes);
 
 /**
- * Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads.
+ * Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads: to what is
+ * not a file, and to the end of one that is open with O_APPEND, by one `write`, for which it needs as much
+ * private memory.
  *
  * Returns how many bytes were written, or -1 if none could be (dsm_error has the system's reason).
  */

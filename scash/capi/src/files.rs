@@ -4,21 +4,56 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
 use crate::call::call;
-use libc::{FILE, size_t, ssize_t};
+use crate::streams::LockedStream;
+use libc::{FILE, S_IFMT, S_IFREG, size_t, ssize_t};
 use scash::{Error, Result};
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Bytes that are moved at once.
+/// Bytes that are moved at once, where it does not matter how many.
 const PIECE: usize = 64 << 10;
+
+/// The most that a call of the system moves.
+const MOST: usize = 0x7fff_f000;
+
+/// Bytes of each call of the system that reads from a descriptor or writes to it. What is read of a file
+/// may come by pieces, and what goes to a place in it. Else one call is one message of a socket, one record
+/// at the end of a file, or what there is of a stream now.
+fn piece_of(fd: c_int, bytes: usize, writes: bool) -> usize {
+    if bytes <= PIECE {
+        return bytes;
+    }
+    let mut is = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: there is room for what the call tells.
+    let is_told = unsafe { libc::fstat(fd, is.as_mut_ptr()) } == 0;
+    // SAFETY: it has told all of it.
+    let is_file = is_told && unsafe { is.assume_init() }.st_mode & S_IFMT == S_IFREG;
+    // SAFETY: a call with numbers.
+    let appends = writes && unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND != 0;
+    if is_file && !appends { PIECE } else { bytes.min(MOST) }
+}
+
+/// Private memory for so many bytes, of no particular values.
+fn private(name: &str, bytes: usize) -> Result<Vec<u8>> {
+    let mut room = Vec::new();
+    let reserved = room.try_reserve_exact(bytes);
+    reserved
+        .map_err(|_| Error::OutOfSpace(format!("{name}: there is no memory for {bytes} bytes at once")))?;
+    Ok(room)
+}
 
 /// Moves `bytes` bytes by pieces until one comes short; says how many. After the first bytes an error is for
 /// the next call to tell.
-fn by_pieces(bytes: usize, mut moves: impl FnMut(Range<usize>) -> Result<usize>) -> Result<usize> {
+fn by_pieces(
+    bytes: usize,
+    piece: usize,
+    mut moves: impl FnMut(Range<usize>) -> Result<usize>,
+) -> Result<usize> {
     let mut done = 0;
     while done < bytes {
-        let piece = done..bytes.min(done + PIECE);
+        let piece = done..bytes.min(done.saturating_add(piece));
         match moves(piece.clone()) {
             Ok(moved) => {
                 done += moved;
@@ -72,8 +107,8 @@ fn elements(name: &str, at: *const c_void, size: usize, count: usize, stream: *m
 }
 
 /// Reads up to `bytes` bytes from a descriptor into memory that may be shared: `read` of the system
-/// fails with EFAULT where a page is not here. Also goes on after signals, and until it has all that a
-/// file has.
+/// fails with EFAULT where a page is not here. Goes on after signals, and, from a file, until it has all
+/// that the file has; from anything else, as a pipe or a socket, it returns what one `read` does.
 ///
 /// Returns how many bytes were read, 0 at the end of a file, or -1 if none could be read (dsm_error has the
 /// system's reason).
@@ -82,10 +117,11 @@ pub unsafe extern "C" fn dsm_read(fd: c_int, into: *mut c_void, bytes: size_t) -
     let name = "dsm_read";
     moved(call(name, |_| {
         buffer(name, into, bytes)?;
-        let mut here = vec![0u8; bytes.min(PIECE)];
-        by_pieces(bytes, |piece| {
+        let most = piece_of(fd, bytes, false);
+        let mut here = private(name, most)?;
+        by_pieces(bytes, most, |piece| {
             let room = here.as_mut_ptr();
-            // SAFETY: there are at most `PIECE` bytes in a piece, and as many of them in `here`.
+            // SAFETY: there are at most `most` bytes in a piece, and as many of them in `here`.
             let count = uninterrupted(name, fd, || unsafe { libc::read(fd, room.cast(), piece.len()) })?;
             let to = into.cast::<u8>().wrapping_add(piece.start);
             // SAFETY: by the caller's word all bytes of the piece may be written; `here` is private memory.
@@ -95,7 +131,9 @@ pub unsafe extern "C" fn dsm_read(fd: c_int, into: *mut c_void, bytes: size_t) -
     }))
 }
 
-/// Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads.
+/// Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads: to what is
+/// not a file, and to the end of one that is open with O_APPEND, by one `write`, for which it needs as much
+/// private memory.
 ///
 /// Returns how many bytes were written, or -1 if none could be (dsm_error has the system's reason).
 #[unsafe(no_mangle)]
@@ -103,8 +141,9 @@ pub unsafe extern "C" fn dsm_write(fd: c_int, from: *const c_void, bytes: size_t
     let name = "dsm_write";
     moved(call(name, |_| {
         buffer(name, from, bytes)?;
-        let mut here = vec![0u8; bytes.min(PIECE)];
-        by_pieces(bytes, |piece| {
+        let most = piece_of(fd, bytes, true);
+        let mut here = private(name, most)?;
+        by_pieces(bytes, most, |piece| {
             let room = here.as_mut_ptr();
             let from = from.cast::<u8>().wrapping_add(piece.start);
             // SAFETY: by the caller's word all bytes of the piece may be read; `here` is private memory.
@@ -129,8 +168,10 @@ pub unsafe extern "C" fn dsm_fread(
     let name = "dsm_fread";
     let read = call(name, |_| {
         let bytes = elements(name, into, size, count, stream)?;
-        let mut here = vec![0u8; bytes.min(PIECE)];
-        by_pieces(bytes, |piece| {
+        let mut here = private(name, bytes.min(PIECE))?;
+        // SAFETY: it is open, by the caller's word.
+        let _locked = unsafe { LockedStream::new(stream) };
+        by_pieces(bytes, PIECE, |piece| {
             let room = here.as_mut_ptr();
             // SAFETY: there are at most `PIECE` bytes in a piece; the stream is open, by the caller's word.
             let count = unsafe { libc::fread(room.cast(), 1, piece.len(), stream) };
@@ -157,8 +198,10 @@ pub unsafe extern "C" fn dsm_fwrite(
     let name = "dsm_fwrite";
     let written = call(name, |_| {
         let bytes = elements(name, from, size, count, stream)?;
-        let mut here = vec![0u8; bytes.min(PIECE)];
-        by_pieces(bytes, |piece| {
+        let mut here = private(name, bytes.min(PIECE))?;
+        // SAFETY: it is open, by the caller's word.
+        let _locked = unsafe { LockedStream::new(stream) };
+        by_pieces(bytes, PIECE, |piece| {
             let room = here.as_mut_ptr();
             let from = from.cast::<u8>().wrapping_add(piece.start);
             // SAFETY: by the caller's word all bytes of the piece may be read; `here` is private memory.

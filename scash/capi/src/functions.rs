@@ -214,7 +214,9 @@ pub extern "C" fn dsm_home(p: *const c_void) -> c_int {
 }
 
 /// Moves the home of every page that the `bytes` bytes at `p` touch to `rank`, at the next memory
-/// barrier. It is enough that one rank asks for it.
+/// barrier. It is enough that one rank asks for it. A page that was touched for the first time since
+/// the last memory barrier, and whose home nobody named before, moves at the next one but one: ranks
+/// that do not share frames settle first who touched it.
 ///
 /// Returns 0, or -1 if there is no such rank, or the bytes are not within one allocation.
 #[unsafe(no_mangle)]

@@ -28,6 +28,7 @@ mod own;
 mod pointers;
 mod reduce;
 mod signals;
+mod streams;
 mod types;
 
 pub use atomics::*;

@@ -15,6 +15,8 @@
  * - There are as many processes as ranks, for barriers, too: a program that creates more or fewer is told so.
  * - CREATE(f) starts the next process. CREATE(f, n) starts n - 1 processes, and runs f as well.
  * - Memory of G_MALLOC is seen by others behind a barrier, a lock, a pause or GETSUB, not at once.
+ * - Macros that say what the system's headers declare (_GNU_SOURCE, _XOPEN_SOURCE, _FILE_OFFSET_BITS) are given
+ *   by -D: this header includes some of these before the program's first line.
  * - PAUSEDEC, SETPAUSE and the like take one pause each, without a number behind it.
  *
  * Each macro that cannot do its work says why and ends the rank, and so the job.

@@ -1,5 +1,7 @@
 /* Files are read into shared memory and written from it. */
 #include "check.h"
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* More than is moved at once, and no multiple of anything. */
@@ -60,6 +62,44 @@ static void by_pipe(void)
     CHECK(dsm_fwrite(there, (size_t)-1, 4, stdout) == 0 && strstr(dsm_error(), "too many") != NULL);
 }
 
+/* Calls of the system by which this thread has written. */
+static int writes(void)
+{
+    char line[64];
+    int count = -1;
+    FILE *io = fopen("/proc/thread-self/io", "r");
+    CHECK(io != NULL);
+    while (fgets(line, sizeof line, io) != NULL)
+        sscanf(line, "syscw: %d", &count);
+    fclose(io);
+    CHECK(count >= 0);
+    return count;
+}
+
+/* What one call of the system moves stays together: messages of a socket, what a pipe has, records at the end
+ * of a file. */
+static void whole(FILE *file)
+{
+    enum { LONG = 100000 };
+    int ends[2], fd = fileno(file), before;
+    char *bytes = (char *)numbers, *got = (char *)there;
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+    CHECK(dsm_write(ends[1], bytes, LONG) == LONG && dsm_write(ends[1], bytes, 10) == 10);
+    CHECK(dsm_read(ends[0], got, 2 * LONG) == LONG && memcmp(got, bytes, LONG) == 0);
+    CHECK(dsm_read(ends[0], got, 2 * LONG) == 10);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK(pipe(ends) == 0);
+    CHECK(dsm_write(ends[1], bytes, 65536) == 65536);
+    CHECK(dsm_read(ends[0], got, LONG) == 65536 && memcmp(got, bytes, 65536) == 0);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK(fcntl(fd, F_SETFL, O_APPEND) == 0);
+    before = writes();
+    CHECK(dsm_write(fd, bytes, LONG) == LONG);
+    CHECK(writes() == before + 1);
+}
+
 int main(void)
 {
     int round, i;
@@ -82,6 +122,7 @@ int main(void)
             by_descriptor(file);
             by_stream(file);
             by_pipe();
+            whole(file);
             fclose(file);
         }
         CHECK(dsm_barrier() == 0);
