@@ -122,8 +122,9 @@ impl Caller<'_> {
 }
 
 impl Shared {
-    /// Runs handlers that are due, if no other thread does: all, or those that it comes to before others are
-    /// to be heard again, and what this thread waits for is to be looked at. The engine is unlocked meanwhile.
+    /// Runs handlers that are due, if no other thread does: all, or those that it comes to before others
+    /// are to be heard again, and what this thread waits for is to be looked at. The engine is unlocked
+    /// meanwhile.
     #[inline]
     pub(super) fn call<'a>(&'a self, engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
         if engine.has_calls() { self.call_all(engine) } else { engine }

@@ -340,8 +340,8 @@ impl Runtime {
         Ok(core.node.told_home(pages.first).map(|r| r.0))
     }
 
-    /// From the next memory barrier on, `rank` is the home of all pages that the range touches. Any rank may
-    /// ask for it.
+    /// From the next memory barrier on, `rank` is the home of all pages that the range touches, and from the
+    /// next but one on of those that were touched for the first time since the last. Any rank may ask for it.
     pub fn set_home(&self, address: *const u8, len: usize, rank: u32) -> Result<()> {
         if rank >= self.size {
             return Err(Error::Argument(format!(

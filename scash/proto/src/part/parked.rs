@@ -2,14 +2,15 @@
 
 use super::{GRAIN, Kind, PAGE, USED, bit_of};
 
-/// Fewest bytes of an object that can be parked: its bit in the word [`PARKED`](super::PARKED) is its own then.
+/// Fewest bytes of an object that can be parked: its bit in the word [`PARKED`](super::PARKED) is its own
+/// then.
 pub const LEAST_PARKED: u64 = PAGE / 64;
 
 /// The two bits of an object that say whether it is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParkedBits {
-    /// In the word [`PARKED`](super::PARKED) of the object's page: it has no owner, and whoever clears this is
-    /// the owner. No other bit of the word says anything else, whatever objects the page gets later: who
+    /// In the word [`PARKED`](super::PARKED) of the object's page: it has no owner, and whoever clears this
+    /// is the owner. No other bit of the word says anything else, whatever objects the page gets later: who
     /// clears one by mistake, and sets it again, has touched no bit by which an object is in use.
     pub parked: u64,
     /// The word with the other bit, of those of the object's page.

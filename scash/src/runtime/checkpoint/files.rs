@@ -8,8 +8,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The pages of a file, of these, that have contents, in ascending order. Other processes may give pages of the
-/// file back meanwhile: of such a page it may be said that it has contents, or that it has none.
+/// The pages of a file, of these, that have contents, in ascending order. Other processes may give pages of
+/// the file back meanwhile: of such a page it may be said that it has contents, or that it has none.
 pub(super) fn with_contents(file: BorrowedFd<'_>, pages: Range<u32>) -> impl Iterator<Item = u32> {
     found_by(move |page, whence| lseek(file, i64::from(page) * PAGE as i64, whence), pages)
 }
