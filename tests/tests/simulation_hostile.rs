@@ -7,14 +7,15 @@ use scash_sim::random::{self, RandomProgram};
 use scash_sim::{Setup, World};
 
 /// How a job with lies ends, by a text in the failure.
-const ENDS: [&str; 10] = [
+const ENDS: [&str; 11] = [
     // The node or the codec noticed.
     "broke the protocol",
     "malformed",
     // All ranks are told.
     "Mismatch",
-    // The lie stood for something that will not happen.
+    // The lie stood for something that will not happen, or an object that is no more.
     "never come",
+    "and hears",
     "nothing can go on",
     // Wrong data, wrong rights, wrong allocations.
     "was written",

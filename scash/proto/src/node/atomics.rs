@@ -83,11 +83,10 @@ impl Node {
     }
 
     fn ask_for_place(&mut self, page: u32, range: Pages, block: u32) {
-        if !self.sync.objects.any() {
-            let key = block_of(page, range, block).first;
-            self.out.push_back(Output::Claim { page, key, at: Rank(key % self.cfg.size), take: true });
-        } else if self.table.get(page).is_fetching() {
+        if self.table.get(page).is_fetching() {
             self.out.push_back(Output::Wait(page));
+        } else if !self.sync.objects.any() {
+            self.ask_keeper(page, block_of(page, range, block), true);
         } else {
             self.ask_for_home(page, range, block, Access::Write);
         }

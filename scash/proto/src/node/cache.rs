@@ -145,7 +145,9 @@ impl Node {
             return;
         }
         for &page in pages {
-            if !self.is_sharer(page) {
+            // Its home may be this rank already, and others may have written there.
+            let is_claimed = self.table.get(page).is_fetching();
+            if !is_claimed && !self.is_sharer(page) {
                 self.cache.leave(page);
                 self.out.push_back(Output::Discard(Pages::one(page)));
             }

@@ -137,15 +137,28 @@ impl Node {
         }
         self.fetch_begins();
         self.table.set_fetching(page, true);
-        let key = block_of(page, range, block).first;
-        let (at, take) = (Rank(key % self.cfg.size), want == Access::Write);
+        self.ask_keeper(page, block_of(page, range, block), want == Access::Write);
+    }
+
+    /// Asks the keeper of a block whose it is, and takes it if it is nobody's and this rank is to have it.
+    ///
+    /// Others may know the answer before this rank does, and bring what they write to its frames. So all of
+    /// the block counts as being fetched: nobody gives its frames back, and no other thread asks.
+    pub(super) fn ask_keeper(&mut self, page: u32, block: Pages, take: bool) {
+        self.mark_asked(block, true);
+        let (key, at) = (block.first, Rank(block.first % self.cfg.size));
         self.out.push_back(Output::Claim { page, key, at, take });
+    }
+
+    fn mark_asked(&mut self, block: Pages, asks: bool) {
+        block.iter().for_each(|page| self.table.change_unclaimed(page, |page| page.ask(asks)));
     }
 
     /// It is known now whose the page is.
     pub(super) fn claimed(&mut self, page: u32, home: Option<Rank>) {
         let Some(a) = self.heap.find(page) else { return };
         let (range, block) = (Pages { first: a.first, count: a.pages }, a.options.block);
+        self.mark_asked(block_of(page, range, block), false);
         if !self.sync.objects.any() {
             return self.place_is_known(page, range, block, home);
         }
@@ -335,6 +348,11 @@ impl Node {
         self.fetch_ends();
         self.unmark_fetch(pages);
         pages.iter().for_each(|page| self.let_go(page));
+        // Or it was asked whose they are.
+        for page in pages.iter() {
+            let Some(a) = self.heap.find(page) else { continue };
+            self.mark_asked(block_of(page, Pages { first: a.first, count: a.pages }, a.options.block), false);
+        }
     }
 
     fn unmark_fetch(&mut self, pages: Strided) {

@@ -14,7 +14,19 @@ pub(crate) struct UnclaimedPage(pub(super) Word);
 impl UnclaimedPage {
     pub(super) fn describe(self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, ", no home here")?;
-        self.0.name(f, &cached::NAMES)
+        if self.0.has(flag::ASKED) {
+            write!(f, " asked for")?;
+        }
+        Word(self.0.0 & !flag::ASKED).name(f, &cached::NAMES)
+    }
+
+    /// Whether a thread of this rank asks whose the page's block is.
+    pub(crate) fn ask(&mut self, asks: bool) {
+        if asks {
+            self.0.set(flag::ASKED);
+        } else {
+            self.0.clear(flag::ASKED);
+        }
     }
 
     /// It is read as zeros.

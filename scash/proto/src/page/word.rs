@@ -40,6 +40,8 @@ pub(super) mod flag {
     pub(in crate::page) const DIRTY: u64 = 1 << 29;
     /// What is mapped here ends with this memory barrier.
     pub(in crate::page) const STALE: u64 = 1 << 30;
+    /// A fact of unclaimed pages alone: a thread of this rank asks whose its block is.
+    pub(in crate::page) const ASKED: u64 = 1 << 31;
 }
 
 /// What a rank is to a page.
@@ -104,7 +106,7 @@ impl Word {
 
     /// Whether a thread of this rank is fetching the page, or asks whose it is.
     pub(crate) fn is_fetching(self) -> bool {
-        self.has(flag::FETCHING)
+        self.has(flag::FETCHING) || self.role() == Role::Unclaimed && self.has(flag::ASKED)
     }
 
     pub(crate) fn set_fetching(&mut self, fetching: bool) {

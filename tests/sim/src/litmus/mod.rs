@@ -10,6 +10,7 @@
 
 pub mod buffers;
 pub mod bytes;
+pub mod claims;
 pub mod counters;
 pub mod mixtures;
 pub mod orders;
@@ -101,6 +102,12 @@ impl Job {
             _ => Placement::Rank(self.rng.below(self.ranks)),
         };
         self.script.alloc(count, AllocOptions { placement, protocol: self.protocol, block: 1 })
+    }
+
+    /// Pages that whoever touches them first is the home of, one by one or two together.
+    fn untouched(&mut self, count: u32) -> Pages {
+        let (placement, block) = (Placement::FirstTouch, self.rng.between(1, 2));
+        self.script.alloc(count, AllocOptions { placement, protocol: self.protocol, block })
     }
 
     /// Variables: side by side in one page, or each in a page of its own.

@@ -53,6 +53,11 @@ enum State {
         key: u32,
         take: bool,
     },
+    /// Its keeper has said whose they are, and others may know it before this rank does.
+    Claimed {
+        page: u32,
+        home: Option<Rank>,
+    },
     /// Is about to mark a page, or to execute its atomic operation.
     Operating {
         page: u32,
@@ -175,7 +180,11 @@ impl<P: Program> World<P> {
             State::Reducing(_) => self.ranks[rank].node.has_reduced(),
             // A rank reads what it put.
             State::Copying(copy) => copy.have > 0 || self.have_landed_at(rank, copy.from),
-            State::Ready | State::Claiming { .. } | State::Operating { .. } | State::Arrived => true,
+            State::Ready
+            | State::Claiming { .. }
+            | State::Claimed { .. }
+            | State::Operating { .. }
+            | State::Arrived => true,
         }
     }
 
@@ -190,7 +199,12 @@ impl<P: Program> World<P> {
                 return Ok(Progress::Moved);
             }
             State::Claiming { page, key, take } => {
-                self.claim(rank, page, key, take)?;
+                let home = self.claim(rank, page, key, take);
+                self.ranks[rank].threads[t].state = State::Claimed { page, home };
+                return Ok(Progress::Moved);
+            }
+            State::Claimed { page, home } => {
+                self.tell(rank, Input::Claimed { page, home })?;
                 self.take_orders(rank, t)?;
                 return Ok(Progress::Moved);
             }
@@ -460,11 +474,13 @@ impl<P: Program> World<P> {
     }
 
     /// The keeper of a claim decides whose the pages are.
-    fn claim(&mut self, rank: usize, page: u32, key: u32, take: bool) -> Result<()> {
+    fn claim(&mut self, rank: usize, page: u32, key: u32, take: bool) -> Option<Rank> {
         let me = Rank(number(rank));
         let home =
             if take { Some(*self.claims.entry(key).or_insert(me)) } else { self.claims.get(&key).copied() };
-        self.trace(|| format!("the claim of page {key} is {home:?}, says its keeper to rank {rank}"));
-        self.tell(rank, Input::Claimed { page, home })
+        self.trace(|| {
+            format!("the claim of page {key} is {home:?}, says its keeper to rank {rank}, which asks for page {page}")
+        });
+        home
     }
 }

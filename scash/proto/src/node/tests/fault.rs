@@ -104,16 +104,23 @@ fn memory_of_no_allocation_is_denied() {
 }
 
 #[test]
-fn a_page_that_this_rank_claimed_while_it_asked_whose_the_page_is_stays_its_own() {
+fn a_thread_waits_for_another_one_that_asks_whose_the_block_is() {
     let mut job = Job::with(2, 4, AllocOptions { block: 2, ..AllocOptions::default() });
     job.all(Collective::Make(ObjectKind::Lock, 1));
     let asks = |page, take| [Output::Claim { page, key: 0, at: Rank(0), take }];
     assert_eq!(job.fault(0, 0, Access::Read), asks(0, false));
-    // Another thread writes the other page of the block, and hears first.
-    assert_eq!(job.fault(0, 1, Access::Write), asks(1, true));
-    job.give(0, Input::Claimed { page: 1, home: Some(Rank(0)) });
+    assert_eq!(job.fault(0, 1, Access::Write), [Output::Wait(1)]);
     job.give(0, Input::Claimed { page: 0, home: None });
-    assert_eq!((job.nodes[0].home(0), job.nodes[0].access(0)), (Some(Rank(0)), Access::Write));
+    assert_eq!(job.ordered(0), [Output::MapZero(Pages::one(0), Access::Read)]);
+    assert_eq!(job.fault(0, 1, Access::Write), asks(1, true));
+    // Others may know by now that the block is this rank's.
+    assert!(job.nodes[0].is_fetching(0));
+    assert_eq!(job.fault(0, 0, Access::Write), [Output::Wait(0)]);
+    job.give(0, Input::Claimed { page: 1, home: Some(Rank(0)) });
+    for page in 0..2 {
+        assert_eq!((job.nodes[0].home(page), job.nodes[0].access(page)), (Some(Rank(0)), Access::Write));
+        assert!(!job.nodes[0].is_fetching(page));
+    }
 }
 
 /// Ten runs of pages grow side by side, one page of each in turn, up to this length.
