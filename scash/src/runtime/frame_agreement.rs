@@ -75,6 +75,7 @@ pub(super) fn settle(
     endpoint: &dyn Endpoint,
     config: &Config,
     region: &mut Region,
+    comes_back: bool,
 ) -> Result<(FrameSharing, Box<dyn Objects>)> {
     if !config.share {
         return Ok((FrameSharing::Own, Box::new(NodeObjects)));
@@ -82,7 +83,7 @@ pub(super) fn settle(
     let (rank, size) = (member.rank(), member.size());
     let objects = match obstacle(member, endpoint, config) {
         Some(number) => Err(number),
-        None => HostObjects::new(rank, size, endpoint.cores_are_scarce()).map_err(|_| NO_ROOM),
+        None => HostObjects::new(rank, size, endpoint.cores_are_scarce(), comes_back).map_err(|_| NO_ROOM),
     };
     let gives = match &objects {
         Ok(objects) if rank == 0 => vec![region.fd(), objects.fd()],

@@ -31,11 +31,11 @@ use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use crate::runtime::frames;
 use crate::runtime::within;
-use scash_comm::{Atomic, Rmw};
+use scash_comm::{Atomic, Rmw, give_way};
 use scash_proto::part::{KIND, Kind, NoRoom, PAGES_A_PAGE, Part, Request, STAMP, WORDS, bit_of};
 use scash_proto::{Pages, Rank};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// Bytes of an object that is not moved to be made smaller.
@@ -88,6 +88,8 @@ pub(crate) struct RankHeap {
     mine: Mutex<Part>,
     /// A thread of this rank is in a collective call.
     meets: AtomicBool,
+    /// Threads of this rank that are at words of other ranks' parts.
+    abroad: AtomicU32,
     /// Some thread has allocated.
     is_used: AtomicBool,
     fresh: Mutex<boxes::Fresh>,
@@ -99,7 +101,7 @@ impl RankHeap {
         debug_assert!(rank.0 < size, "{rank} of {size}");
         let [meets, is_used] = [const { AtomicBool::new(false) }; 2];
         let (mine, fresh) = (Mutex::new(Part::new(layout.part)), Mutex::default());
-        RankHeap { layout, mine, meets, is_used, fresh }
+        RankHeap { layout, mine, meets, abroad: AtomicU32::new(0), is_used, fresh }
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -114,6 +116,22 @@ impl RankHeap {
         if meets && self.is_used.load(Ordering::SeqCst) {
             drop(lock(&self.mine));
         }
+        let mut turn = 0;
+        while meets && self.abroad.load(Ordering::SeqCst) > 0 {
+            give_way(turn);
+            turn += 1;
+        }
+    }
+
+    /// A thread goes to words of other ranks' parts, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// Another thread of this rank is in a collective call.
+    fn go_abroad(&self) -> Result<Abroad<'_>> {
+        self.abroad.fetch_add(1, Ordering::SeqCst);
+        let abroad = Abroad(self);
+        self.refuse_in_meetings()?;
+        Ok(abroad)
     }
 
     /// This rank's part, for a call on the heap.
@@ -138,6 +156,15 @@ impl RankHeap {
             "the heap is used while another thread of this rank is in a collective call: let that return first"
                 .to_owned(),
         ))
+    }
+}
+
+/// See [`RankHeap::go_abroad`].
+struct Abroad<'a>(&'a RankHeap);
+
+impl Drop for Abroad<'_> {
+    fn drop(&mut self) {
+        self.0.abroad.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -265,7 +292,7 @@ impl Runtime {
                 drop(part);
                 return Err(self.no_object(place));
             }
-            self.heap.refuse_in_meetings()?;
+            let _abroad = self.heap.go_abroad()?;
             let size = self.room_at(place)?;
             if !self.shares_frames() {
                 self.see_off(place, size)?;
@@ -288,6 +315,7 @@ impl Runtime {
     /// As for [`free_object`](Self::free_object).
     pub fn object_size(&self, address: *const u8) -> Result<usize> {
         self.guarded(|| {
+            let _abroad = self.heap.go_abroad()?;
             let size = self.size_at(self.place_of(address)?)?;
             Ok(usize::try_from(size).unwrap_or(usize::MAX))
         })

@@ -18,7 +18,8 @@ impl Runtime {
     pub fn make_object(&self, kind: ObjectKind) -> Result<u32> {
         self.guarded(|| {
             let number = self.number_for(kind)?;
-            self.context.objects.begin_own(self, number, kind)?;
+            let begun = self.context.objects.begin_own(self, number, kind);
+            begun.inspect_err(|_| lock(&self.core).node.forget_own(number))?;
             Ok(number)
         })
     }

@@ -170,7 +170,8 @@ pub(super) fn assemble(
     };
     let endpoint = job::endpoint(member, &config.network, ABI).map_err(join)?;
     agree(member, config)?;
-    let (frames, objects) = frame_agreement::settle(member, &*endpoint, config, &mut region)?;
+    let comes_back = store.is_some();
+    let (frames, objects) = frame_agreement::settle(member, &*endpoint, config, &mut region, comes_back)?;
     let region = Arc::new(region);
     let engine = fault::open(frames.engine(chosen), region.clone())?;
     if frames == FrameSharing::Shared {

@@ -65,10 +65,11 @@ impl Runtime {
         let moved = *lock(&self.moved_before) + self.context.endpoint.traffic();
         *lock(&self.moved_before) = moved;
         self.passes(Point::RecoveryJoined);
-        // SAFETY: no reference to the old one lives: this thread has come here through calls that hold none,
-        // and there is no other.
+        // Before others see it: threads of the program run already, and are refused, as the rank meets.
+        context.objects.inherit(&*self.context.objects);
+        // SAFETY: this thread has come here through calls that hold no reference to the old one, which is
+        // never dropped; other threads of the program leave what it has alone, as the rank meets.
         let old = unsafe { self.context.renew(context) };
-        self.context.objects.inherit(&*old.objects);
         abandon(old);
         watch.time.join = watch.lap();
         self.refill(&core.node, &checkpoints.store)?;

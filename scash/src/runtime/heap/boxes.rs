@@ -62,7 +62,7 @@ impl Runtime {
     /// The owner gives an object up.
     pub(crate) fn park(&self, address: *const u8) -> Result<()> {
         self.guarded(|| {
-            self.heap.refuse_in_meetings()?;
+            let _abroad = self.heap.go_abroad()?;
             let place = self.place_of(address)?;
             let size = self.size_at(place)?;
             if let Some(interval) = self.interval_of_barriers() {
@@ -95,7 +95,7 @@ impl Runtime {
     /// The caller becomes the owner of an object without one, which must have room for so many bytes.
     pub(crate) fn adopt(&self, address: *const u8, align: usize, bytes: usize) -> Result<()> {
         self.guarded(|| {
-            self.heap.refuse_in_meetings()?;
+            let _abroad = self.heap.go_abroad()?;
             let place = self.place_of(address)?;
             // Before it is looked at what is there: whatever comes between changes this word.
             let parked = self.on_word(place, PARKED, Rmw::Load)?;

@@ -51,7 +51,10 @@ impl Memory {
 
     /// Takes another rank's file in place of its own.
     pub(super) fn adopt(&mut self, file: OwnedFd) -> Result<()> {
-        self.bytes = SharedMemory::open(file, self.bytes.segment().len)?;
+        let len = self.bytes.segment().len;
+        // First: there may not be room for both.
+        self.bytes = SharedMemory::new(PAGE)?;
+        self.bytes = SharedMemory::open(file, len)?;
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 //! | `wait_slots` | which slots a rank has left |
 //! | `own` | those that one rank makes, and one destroys |
 //! | `memory` | where they lie |
+//! | `users` | threads in calls, for a rank that may be saved |
 //! | `counts` | what is counted |
 //!
 //! A thread takes an object's guard, makes one step, and gives it back. If it has to wait, it has a slot in
@@ -24,6 +25,7 @@ mod record;
 mod table;
 #[cfg(test)]
 mod tests;
+mod users;
 mod wait_slots;
 
 use self::counts::{Counts, count};
@@ -32,6 +34,7 @@ use self::memory::{Memory, RECORDS, place};
 use self::own::{EndStart, MadeHere};
 use self::record::{FREE, READS, Request, ThreadId, WAITS, WaitSlot, encode};
 use self::table::{Chain, Guarded, ObjectAnswer, Table};
+use self::users::Users;
 use self::wait_slots::WaitSlots;
 use crate::error::{Error, Result};
 use crate::runtime::checks::{absent, is_meeting, must_be, not_the_holder, taken_twice, waits_without_lock};
@@ -59,6 +62,7 @@ pub(crate) struct HostObjects {
     waiting: AtomicU32,
     /// A thread of this rank is in a collective call: objects are not for use now.
     meeting: AtomicBool,
+    users: Users,
     made_here: MadeHere,
     /// How often objects were destroyed.
     destructions: AtomicU32,
@@ -67,7 +71,12 @@ pub(crate) struct HostObjects {
 
 impl HostObjects {
     /// The objects of a job of so many ranks: none was made yet.
-    pub(crate) fn new(rank: u32, ranks: u32, cores_are_scarce: bool) -> Result<HostObjects> {
+    pub(crate) fn new(
+        rank: u32,
+        ranks: u32,
+        cores_are_scarce: bool,
+        comes_back: bool,
+    ) -> Result<HostObjects> {
         Ok(HostObjects {
             memory: Memory::new(ranks)?,
             rank,
@@ -75,13 +84,14 @@ impl HostObjects {
             slots: WaitSlots::of(rank),
             waiting: AtomicU32::new(0),
             meeting: AtomicBool::new(false),
+            users: Users::new(comes_back),
             made_here: MadeHere::default(),
             destructions: AtomicU32::new(0),
             counts: Counts::default(),
         })
     }
 
-    /// As those of the process that was saved.
+    /// As those of the process that was saved, in which no thread was in a call.
     fn go_on_as(&self, old: &HostObjects) {
         self.slots.go_on_as(&old.slots);
         self.made_here.go_on_as(&old.made_here);
@@ -438,12 +448,12 @@ impl Objects for HostObjects {
 
     #[inline]
     fn ask(&self, runtime: &Runtime, number: u32, ask: Ask) -> Result<bool> {
-        let inside = within::enter_words();
+        let user = self.users.come();
         match self.begin(runtime, number, ask, self.me())? {
             CallStart::Granted => Ok(true),
             CallStart::Refused => Ok(false),
             CallStart::Waits { slot, keeps } => {
-                drop(inside);
+                drop(user);
                 self.wait_in(runtime, slot, keeps)?;
                 Ok(true)
             }
@@ -452,24 +462,24 @@ impl Objects for HostObjects {
 
     #[inline]
     fn give_back(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<()> {
-        let _inside = within::enter_words();
+        let _user = self.users.come();
         self.end(runtime, number, kind, self.me())
     }
 
     fn signal(&self, runtime: &Runtime, number: u32, kind: ObjectKind, signal: Signal) -> Result<()> {
-        let _inside = within::enter_words();
+        let _user = self.users.come();
         self.let_go_on(runtime, number, kind, signal)
     }
 
     fn wait(&self, runtime: &Runtime, condition: u32, number: u32) -> Result<()> {
-        let inside = within::enter_words();
+        let user = self.users.come();
         let slot = self.begin_wait(runtime, condition, number, self.me())?;
-        drop(inside);
+        drop(user);
         self.wait_for_lock(runtime, slot, number)
     }
 
     fn begin_own(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<()> {
-        let _inside = within::enter_words();
+        let _user = self.users.come();
         self.begin_own_with(runtime, number, kind)
     }
 
@@ -479,16 +489,22 @@ impl Objects for HostObjects {
     }
 
     fn unmake(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<Option<Rank>> {
-        let inside = within::enter_words();
-        let slot = match self.begin_end(runtime, number, kind, self.me())? {
+        let mut user = self.users.come();
+        match self.begin_end(runtime, number, kind, self.me())? {
             EndStart::Over(user) => return Ok(user),
-            EndStart::Taken => None,
-            EndStart::Waits(slot) => Some(slot),
-        };
-        drop(inside);
-        slot.map_or(Ok(()), |slot| self.wait_in(runtime, slot, false))?;
-        let _inside = within::enter_words();
-        self.end_owned(runtime, number)
+            EndStart::Taken => {}
+            EndStart::Waits(slot) => {
+                drop(user);
+                self.await_gate(runtime, slot)?;
+                // Before it waits no more: it is either known to wait or to be in a call.
+                user = self.users.come();
+                self.slots.give_back(slot);
+                self.waiting.fetch_sub(1, SeqCst);
+            }
+        }
+        let ended = self.end_owned(runtime, number);
+        drop(user);
+        ended
     }
 
     fn activities(&self) -> Vec<Activity> {
@@ -532,6 +548,9 @@ impl Objects for HostObjects {
 
     fn meets(&self, meets: bool) {
         self.meeting.store(meets, SeqCst);
+        if meets {
+            self.users.await_none();
+        }
     }
 
     fn forget(&self, objects: Range<u32>) -> Result<()> {

@@ -7,13 +7,13 @@
 use super::record::ThreadId;
 use super::{Around, Ask, CallStart, HostObjects};
 use crate::error::{Error, Result};
-use crate::runtime::checks::destroyed_by_holder;
+use crate::runtime::checks::{destroyed_by_holder, is_meeting};
 use crate::runtime::lock;
 use scash_proto::Rank;
 use scash_proto::node::ObjectKind;
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// The objects that this rank has made, as far as it has not found that they are no more. It looks at some of
 /// them with each that it makes.
@@ -22,7 +22,8 @@ pub(super) struct MadeHere(Mutex<VecDeque<u32>>);
 
 impl MadeHere {
     pub(super) fn go_on_as(&self, old: &MadeHere) {
-        let old = lock(&old.0).clone();
+        // What the old process had is not given back.
+        let old = std::mem::take(&mut *lock(&old.0));
         *lock(&self.0) = old;
     }
 }
@@ -63,6 +64,9 @@ impl HostObjects {
         let guarded = self.guard(around, number)?;
         let guarded =
             guarded.ok_or_else(|| Error::Broken(format!("there is no room for object {number}")))?;
+        if self.meeting.load(SeqCst) {
+            return Err(is_meeting(number, kind));
+        }
         guarded.record.begin(number, kind);
         drop(guarded);
         lock(&self.made_here.0).push_back(number);

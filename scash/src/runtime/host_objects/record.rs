@@ -43,9 +43,10 @@ pub(super) struct WaitSlot {
     pub(super) role: AtomicU32,
     /// The number of the object.
     pub(super) object: AtomicU32,
-    /// What it waits for ([`Request::encode`]),
-    pub(super) request: AtomicU32,
-    /// and for how much of it; for a condition, the lock that goes with it.
+    /// What it waits for ([`Request::encode`]); for a condition, also the lock that goes with it: one word, as
+    /// who looks without a guard must not see one without the other.
+    pub(super) request: AtomicU64,
+    /// For how much of it.
     pub(super) least: AtomicU64,
     /// The thread.
     pub(super) who: AtomicU64,
@@ -114,13 +115,15 @@ fn first_value(kind: ObjectKind) -> u64 {
 const WRITTEN: u64 = u64::MAX;
 
 // Requests as words of a slot.
-const LOCK: u32 = 1;
-const READ: u32 = 2;
-const WRITE: u32 = 3;
-const TAKE: u32 = 4;
-const AT_LEAST: u32 = 5;
-const WAKEUP: u32 = 6;
-const GONE: u32 = 7;
+const LOCK: u64 = 1;
+const READ: u64 = 2;
+const WRITE: u64 = 3;
+const TAKE: u64 = 4;
+const AT_LEAST: u64 = 5;
+const WAKEUP: u64 = 6;
+const GONE: u64 = 7;
+/// Where a lock's number begins in a request.
+const WITH_LOCK: u32 = 32;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,14 +165,14 @@ impl Request {
         matches!(self, Request::Lock | Request::Write)
     }
 
-    pub(super) fn encode(self) -> (u32, u64) {
+    pub(super) fn encode(self) -> (u64, u64) {
         match self {
             Request::Lock => (LOCK, 0),
             Request::Read => (READ, 0),
             Request::Write => (WRITE, 0),
             Request::Take => (TAKE, 0),
             Request::AtLeast(least) => (AT_LEAST, least),
-            Request::Wakeup(lock) => (WAKEUP, lock.into()),
+            Request::Wakeup(lock) => (WAKEUP | u64::from(lock) << WITH_LOCK, 0),
             Request::Gone => (GONE, 0),
         }
     }
@@ -191,14 +194,14 @@ impl WaitSlot {
     pub(super) fn request(&self) -> Request {
         let request = self.request.load(Acquire);
         let least = self.least.load(Relaxed);
-        match request {
+        match request & ((1 << WITH_LOCK) - 1) {
             LOCK => Request::Lock,
             READ => Request::Read,
             WRITE => Request::Write,
             TAKE => Request::Take,
             AT_LEAST => Request::AtLeast(least),
             GONE => Request::Gone,
-            _ => Request::Wakeup(u32::try_from(least).unwrap_or(u32::MAX)),
+            _ => Request::Wakeup(u32::try_from(request >> WITH_LOCK).unwrap_or(u32::MAX)),
         }
     }
 

@@ -130,7 +130,13 @@ impl Guarded<'_> {
     pub(super) fn ask(&self, object: u32, slot: u32, who: ThreadId, request: Request) -> ObjectAnswer {
         let place = self.table.slot(slot);
         let granted = self.grants(who, request);
-        place.note(object, if granted { FREE } else { WAITS }, who, request);
+        // In one step: who looks at the slot without the guard sees it in use, from when the thread took it.
+        let role = match granted {
+            false => WAITS,
+            true if request == Request::Read => READS,
+            true => FREE,
+        };
+        place.note(object, role, who, request);
         if !granted {
             Parking::shut(&place.gate);
             self.append(slot);

@@ -38,7 +38,7 @@ const FLAG: u32 = 5;
 /// As many ranks as there are threads, which map one file.
 fn ranks(count: u32, cores_are_scarce: bool) -> Vec<HostObjects> {
     let mut all: Vec<HostObjects> =
-        (0..count).map(|rank| HostObjects::new(rank, count, cores_are_scarce).unwrap()).collect();
+        (0..count).map(|rank| HostObjects::new(rank, count, cores_are_scarce, true).unwrap()).collect();
     let file = all[0].fd().try_clone_to_owned().unwrap();
     for objects in &mut all[1..] {
         objects.adopt(file.try_clone().unwrap()).unwrap();
@@ -228,6 +228,28 @@ fn a_thread_that_has_waited_is_on_its_way_out_until_it_has_given_its_slot_back()
     assert!(!all[0].has_leavers());
 }
 
+/// Words may be saved when a rank has come to a collective call: nobody has a guard then who will not be there.
+#[test]
+fn a_rank_comes_to_a_collective_call_when_none_of_its_threads_is_at_the_words() {
+    let objects = HostObjects::new(0, 1, false, true).unwrap();
+    thread::scope(|scope| {
+        let user = objects.users.come();
+        let guarded = objects.enter(&few(), 0, ObjectKind::Lock).unwrap();
+        let meets = scope.spawn(|| {
+            objects.meets(true);
+            objects.table().records[0].guard.load(SeqCst)
+        });
+        while !objects.meeting.load(SeqCst) {
+            thread::yield_now();
+        }
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!meets.is_finished());
+        drop((guarded, user));
+        assert_eq!(meets.join().unwrap(), 0);
+    });
+    assert!(objects.begin_own_with(&few(), 1, ObjectKind::Lock).is_err(), "the rank meets");
+}
+
 /// A wait that is refused leaves nothing behind: the thread has the lock still, and nobody waits.
 #[test]
 fn a_wait_that_is_refused_leaves_the_lock_and_no_trace() {
@@ -251,7 +273,7 @@ fn a_wait_that_is_refused_leaves_the_lock_and_no_trace() {
 /// it: what is destroyed in that call is not in use because of the slot.
 #[test]
 fn a_wait_that_a_collective_call_refuses_leaves_no_slot() {
-    let objects = HostObjects::new(0, 1, false).unwrap();
+    let objects = HostObjects::new(0, 1, false, true).unwrap();
     objects.meets(true);
     let refused = objects.sit(SEMAPHORE, ObjectKind::Semaphore(0), Request::Take, objects.me());
     assert!(refused.unwrap_err().to_string().contains("in a collective call"));
@@ -276,7 +298,7 @@ fn what_is_destroyed_meanwhile_is_looked_up_again() {
             Ok(())
         }
     }
-    let objects = HostObjects::new(0, 1, false).unwrap();
+    let objects = HostObjects::new(0, 1, false, true).unwrap();
     let late = Late(&objects, AtomicBool::new(false));
     let refused = objects.begin(&late, 0, Ask::Lock, objects.me()).unwrap_err().to_string();
     assert!(refused.contains("was destroyed"), "{refused}");
@@ -313,7 +335,7 @@ fn who_comes_to_a_guard_of_a_rank_that_is_gone_is_told() {
 
 #[test]
 fn a_rank_that_has_no_slots_left_is_told_so() {
-    let objects = HostObjects::new(0, 1, false).unwrap();
+    let objects = HostObjects::new(0, 1, false, true).unwrap();
     while objects.slots.take().is_some() {}
     let refused = objects.begin(&few(), RWLOCK, Ask::Read, objects.me()).unwrap_err().to_string();
     assert!(refused.contains("more than 65536 threads of this rank wait"), "{refused}");

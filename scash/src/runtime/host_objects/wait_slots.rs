@@ -11,7 +11,6 @@ pub(super) const A_RANK: u32 = 1 << 16;
 /// See [the module](self).
 pub(super) struct WaitSlots(Mutex<Free>);
 
-#[derive(Clone)]
 struct Free {
     /// Slots that were given back.
     back: Vec<u32>,
@@ -35,8 +34,10 @@ impl WaitSlots {
 
     /// As those of the same rank in the process that was saved.
     pub(super) fn go_on_as(&self, old: &WaitSlots) {
-        let old = lock(&old.0).clone();
-        *lock(&self.0) = old;
+        let mut old = lock(&old.0);
+        // What the old process had is not given back.
+        let back = std::mem::take(&mut old.back);
+        *lock(&self.0) = Free { back, unused: old.unused, range: old.range.clone() };
     }
 
     /// A slot for the calling thread alone; `None` if all are taken.
