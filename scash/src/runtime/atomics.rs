@@ -7,6 +7,7 @@ use crate::runtime::core::Core;
 use crate::runtime::owned::Guard;
 use crate::runtime::within;
 use scash_comm::{Atomic, Rmw};
+use scash_proto::Pages;
 use scash_proto::interpreter::{Step, WordPlace};
 use scash_proto::node::Input;
 
@@ -68,7 +69,9 @@ impl Runtime {
                     }
                     Step::Claim(claim) => {
                         drop(core);
+                        let brings = within::brings(Pages::one(claim.page).into());
                         let home = context.claims.ask(&*context.endpoint, claim);
+                        drop(brings);
                         core = lock(&self.core);
                         core.node.handle(claim.answered(&home))?;
                         home?;

@@ -423,6 +423,7 @@ impl Runtime {
         page: u32,
         turn: &mut u32,
     ) -> Guard<'a, Core> {
+        within::waits_for(page);
         loop {
             drop(core);
             give_way(*turn);

@@ -6,10 +6,11 @@
 use crate::error::{Error, Result};
 use crate::fault::line::Line;
 use crate::fault::{self, Verdict};
-use crate::runtime::{Runtime, current, lock};
+use crate::runtime::{Runtime, current, lock, within};
 use scash_comm::say::say;
 use scash_ft::inject::Point;
 use scash_proto::Access;
+use scash_proto::Pages;
 use scash_proto::interpreter::Step;
 use scash_proto::node::Input;
 use std::sync::atomic::Ordering;
@@ -97,7 +98,9 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
                 Step::Denied(_) => return Ok(Verdict::NotOurs),
                 Step::Get(from, pages) => {
                     drop(core);
+                    let brings = within::brings(pages);
                     let got = context.fetch(from, pages);
+                    drop(brings);
                     core = lock(&runtime.core);
                     let failed = got.is_err();
                     core.node.handle(if failed {
@@ -110,7 +113,9 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
                 }
                 Step::Claim(claim) => {
                     drop(core);
+                    let brings = within::brings(Pages::one(claim.page).into());
                     let home = context.claims.ask(&*context.endpoint, claim);
+                    drop(brings);
                     core = lock(&runtime.core);
                     core.node.handle(claim.answered(&home))?;
                     home?;

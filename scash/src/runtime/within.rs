@@ -12,12 +12,39 @@
 use crate::fault::line::Line;
 use crate::runtime::current;
 use scash_comm::{Caps, Endpoint};
+use scash_proto::Strided;
 use std::cell::Cell;
 
 /// Exit status of a rank whose thread would wait for itself (`EX_SOFTWARE`).
 const EXIT_WITHIN: i32 = 70;
 
 thread_local!(static IS_IN: Cell<bool> = const { Cell::new(false) });
+
+thread_local!(static BRINGS: Cell<Option<Strided>> = const { Cell::new(None) });
+
+/// Notes that this thread brings pages, or asks whose they are, until what is returned is dropped.
+pub(crate) fn brings(pages: Strided) -> Bringing {
+    Bringing { before: BRINGS.replace(Some(pages)) }
+}
+
+/// See [`brings`].
+#[must_use = "the thread brings pages as long as this lives"]
+pub(crate) struct Bringing {
+    before: Option<Strided>,
+}
+
+impl Drop for Bringing {
+    fn drop(&mut self) {
+        BRINGS.set(self.before);
+    }
+}
+
+/// Ends the rank if this thread is about to wait for a page that it brings itself, below a signal handler.
+pub(crate) fn waits_for(page: u32) {
+    if BRINGS.get().is_some_and(|pages| pages.iter().any(|brought| brought == page)) {
+        end();
+    }
+}
 
 /// That this thread is in the endpoint, until it is dropped.
 #[must_use = "the thread is in the endpoint as long as this lives"]

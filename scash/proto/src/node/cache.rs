@@ -145,9 +145,9 @@ impl Node {
             return;
         }
         for &page in pages {
-            // Its home may be this rank already, and others may have written there.
-            let is_claimed = self.table.get(page).is_fetching();
-            if !is_claimed && !self.is_sharer(page) {
+            // If this rank asks whose it is, others may know that it is this one's, and have written there.
+            let is_asked_for = self.table.get(page).is_fetching();
+            if !is_asked_for && !self.is_sharer(page) {
                 self.cache.leave(page);
                 self.out.push_back(Output::Discard(Pages::one(page)));
             }

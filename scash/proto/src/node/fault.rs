@@ -142,8 +142,8 @@ impl Node {
 
     /// Asks the keeper of a block whose it is, and takes it if it is nobody's and this rank is to have it.
     ///
-    /// Others may know the answer before this rank does, and bring what they write to its frames. So all of
-    /// the block counts as being fetched: nobody gives its frames back, and no other thread asks.
+    /// Others may know the answer before this rank does, and bring what they write to its frames. So where
+    /// frames are given back, all of the block counts as being fetched until then.
     pub(super) fn ask_keeper(&mut self, page: u32, block: Pages, take: bool) {
         self.mark_asked(block, true);
         let (key, at) = (block.first, Rank(block.first % self.cfg.size));
@@ -151,7 +151,9 @@ impl Node {
     }
 
     fn mark_asked(&mut self, block: Pages, asks: bool) {
-        block.iter().for_each(|page| self.table.change_unclaimed(page, |page| page.ask(asks)));
+        if self.cache.is_limited() {
+            block.iter().for_each(|page| self.table.change_unclaimed(page, |page| page.ask(asks)));
+        }
     }
 
     /// It is known now whose the page is.

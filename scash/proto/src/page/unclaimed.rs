@@ -1,7 +1,7 @@
 //! Pages whose home this rank has not met, and how pages get homes.
 
 use super::cached::{self, Hold};
-use super::word::{Role, Word, flag};
+use super::word::{BLOCK_ASKED, Role, Word, flag};
 use super::{Access, BarrierEnd, CachedPage, Gone, HomePage, Page, home};
 use crate::Rank;
 
@@ -14,18 +14,18 @@ pub(crate) struct UnclaimedPage(pub(super) Word);
 impl UnclaimedPage {
     pub(super) fn describe(self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, ", no home here")?;
-        if self.0.has(flag::ASKED) {
+        if self.0.has(BLOCK_ASKED) {
             write!(f, " asked for")?;
         }
-        Word(self.0.0 & !flag::ASKED).name(f, &cached::NAMES)
+        Word(self.0.0 & !BLOCK_ASKED).name(f, &cached::NAMES)
     }
 
     /// Whether a thread of this rank asks whose the page's block is.
     pub(crate) fn ask(&mut self, asks: bool) {
         if asks {
-            self.0.set(flag::ASKED);
+            self.0.set(BLOCK_ASKED);
         } else {
-            self.0.clear(flag::ASKED);
+            self.0.clear(BLOCK_ASKED);
         }
     }
 

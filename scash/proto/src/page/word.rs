@@ -40,9 +40,11 @@ pub(super) mod flag {
     pub(in crate::page) const DIRTY: u64 = 1 << 29;
     /// What is mapped here ends with this memory barrier.
     pub(in crate::page) const STALE: u64 = 1 << 30;
-    /// A fact of unclaimed pages alone: a thread of this rank asks whose its block is.
-    pub(in crate::page) const ASKED: u64 = 1 << 31;
 }
+
+/// A fact that only unclaimed pages have, and that goes when they get a home: a thread of this rank asks whose
+/// the block is.
+pub(super) const BLOCK_ASKED: u64 = 1 << 31;
 
 /// What a rank is to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +108,7 @@ impl Word {
 
     /// Whether a thread of this rank is fetching the page, or asks whose it is.
     pub(crate) fn is_fetching(self) -> bool {
-        self.has(flag::FETCHING) || self.role() == Role::Unclaimed && self.has(flag::ASKED)
+        self.has(flag::FETCHING) || self.role() == Role::Unclaimed && self.has(BLOCK_ASKED)
     }
 
     pub(crate) fn set_fetching(&mut self, fetching: bool) {

@@ -145,6 +145,8 @@ impl<P: Program> World<P> {
             (State::Copying(copy), _) => copy.have == PAGE_SIZE && copy.stored + 1 == copy.pages.count(),
             // The operation itself: the home's frame is free to all.
             (State::Operating { mark: false, .. }, _) => false,
+            // The keeper is asked without it.
+            (State::Claiming { .. }, _) => false,
             (State::Ready, _) if !thread.orders.is_empty() || thread.then.is_some() => true,
             (State::Ready, Some(op)) => {
                 op.access().is_none_or(|(want, span)| me.frames.rights(span.page) < want)

@@ -104,8 +104,25 @@ fn memory_of_no_allocation_is_denied() {
 }
 
 #[test]
-fn a_thread_waits_for_another_one_that_asks_whose_the_block_is() {
+fn a_page_that_this_rank_claimed_while_it_asked_whose_the_page_is_stays_its_own() {
     let mut job = Job::with(2, 4, AllocOptions { block: 2, ..AllocOptions::default() });
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    let asks = |page, take| [Output::Claim { page, key: 0, at: Rank(0), take }];
+    assert_eq!(job.fault(0, 0, Access::Read), asks(0, false));
+    // Another thread writes the other page of the block, and hears first.
+    assert_eq!(job.fault(0, 1, Access::Write), asks(1, true));
+    job.give(0, Input::Claimed { page: 1, home: Some(Rank(0)) });
+    job.give(0, Input::Claimed { page: 0, home: None });
+    assert_eq!((job.nodes[0].home(0), job.nodes[0].access(0)), (Some(Rank(0)), Access::Write));
+}
+
+#[test]
+fn where_frames_are_given_back_a_thread_waits_for_another_one_that_asks_whose_the_block_is() {
+    let mut job = Job::new(2);
+    let limited = |rank| Config { cache: 4, ..Config::plain(Rank(rank), 2, PAGES) };
+    job.nodes = (0..2).map(|rank| Node::new(limited(rank))).collect();
+    let options = AllocOptions { block: 2, ..AllocOptions::default() };
+    job.all(Collective::Alloc(4 * PAGE_SIZE as u64, options));
     job.all(Collective::Make(ObjectKind::Lock, 1));
     let asks = |page, take| [Output::Claim { page, key: 0, at: Rank(0), take }];
     assert_eq!(job.fault(0, 0, Access::Read), asks(0, false));
