@@ -126,7 +126,9 @@ pub(crate) fn call(purpose: Purpose) -> String {
         [8, page, ..] if page == u64::from(u32::MAX) => {
             "Runtime::barrier_alike with other numbers".to_owned()
         }
-        [8, page, ..] => format!("Dsm::turn (or the making) of arrays, the first of them at page {page}"),
+        [8, page, ..] => {
+            format!("Dsm::turn (or the making) of arrays (or of what mutexes guard) at page {page}")
+        }
         [16, combine, number, values] => {
             let name = |names: &[&'static str], n: u64| {
                 usize::try_from(n).ok().and_then(|n| names.get(n).copied()).unwrap_or("?")

@@ -5,7 +5,7 @@
 
 use crate::call::call;
 use crate::streams::LockedStream;
-use libc::{FILE, S_IFMT, S_IFREG, size_t, ssize_t};
+use libc::{FILE, S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK, size_t, ssize_t};
 use scash::{Error, Result};
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -18,21 +18,56 @@ const PIECE: usize = 64 << 10;
 /// The most that a call of the system moves.
 const MOST: usize = 0x7fff_f000;
 
-/// Bytes of each call of the system that reads from a descriptor or writes to it. What is read of a file
-/// may come by pieces, and what goes to a place in it. Else one call is one message of a socket, one record
-/// at the end of a file, or what there is of a stream now.
-fn piece_of(fd: c_int, bytes: usize, writes: bool) -> usize {
-    if bytes <= PIECE {
-        return bytes;
+/// How a descriptor is read from, or written to.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A place in a file: in any pieces.
+    File,
+    /// Pipes, and sockets that do not keep messages apart: what is written may be in pieces, and what is read
+    /// is what is there now.
+    Stream,
+    /// One call is one message of a socket, one record at the end of a file, or whatever else there is.
+    Whole,
+}
+
+impl Way {
+    fn of(fd: c_int, writes: bool) -> Way {
+        let mut is = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: there is room for what the call tells.
+        if unsafe { libc::fstat(fd, is.as_mut_ptr()) } != 0 {
+            return Way::Whole;
+        }
+        // SAFETY: it has told all of it.
+        match unsafe { is.assume_init() }.st_mode & S_IFMT {
+            S_IFREG if writes && appends(fd) => Way::Whole,
+            S_IFREG => Way::File,
+            S_IFIFO => Way::Stream,
+            S_IFSOCK if is_stream(fd) => Way::Stream,
+            _ => Way::Whole,
+        }
     }
-    let mut is = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: there is room for what the call tells.
-    let is_told = unsafe { libc::fstat(fd, is.as_mut_ptr()) } == 0;
-    // SAFETY: it has told all of it.
-    let is_file = is_told && unsafe { is.assume_init() }.st_mode & S_IFMT == S_IFREG;
+
+    /// Bytes of a call.
+    fn piece(self, bytes: usize) -> usize {
+        match self {
+            Way::File | Way::Stream => bytes.min(PIECE),
+            Way::Whole => bytes.min(MOST),
+        }
+    }
+}
+
+fn appends(fd: c_int) -> bool {
     // SAFETY: a call with numbers.
-    let appends = writes && unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND != 0;
-    if is_file && !appends { PIECE } else { bytes.min(MOST) }
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    flags & libc::O_APPEND != 0
+}
+
+fn is_stream(fd: c_int) -> bool {
+    let (mut kind, mut len) = (0 as c_int, 4);
+    let told = (&raw mut kind).cast::<c_void>();
+    // SAFETY: there is room for a number of 4 bytes, and the call is told so.
+    let done = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, told, &raw mut len) };
+    done == 0 && kind == libc::SOCK_STREAM
 }
 
 /// Private memory for so many bytes, of no particular values.
@@ -108,7 +143,8 @@ fn elements(name: &str, at: *const c_void, size: usize, count: usize, stream: *m
 
 /// Reads up to `bytes` bytes from a descriptor into memory that may be shared: `read` of the system
 /// fails with EFAULT where a page is not here. Goes on after signals, and, from a file, until it has all
-/// that the file has; from anything else, as a pipe or a socket, it returns what one `read` does.
+/// that the file has. From anything else, as a socket, it returns what one `read` does, and from pipes
+/// and streams at most 64 KiB.
 ///
 /// Returns how many bytes were read, 0 at the end of a file, or -1 if none could be read (dsm_error has the
 /// system's reason).
@@ -117,7 +153,9 @@ pub unsafe extern "C" fn dsm_read(fd: c_int, into: *mut c_void, bytes: size_t) -
     let name = "dsm_read";
     moved(call(name, |_| {
         buffer(name, into, bytes)?;
-        let most = piece_of(fd, bytes, false);
+        let way = Way::of(fd, false);
+        let most = way.piece(bytes);
+        let bytes = if let Way::File = way { bytes } else { most };
         let mut here = private(name, most)?;
         by_pieces(bytes, most, |piece| {
             let room = here.as_mut_ptr();
@@ -131,9 +169,9 @@ pub unsafe extern "C" fn dsm_read(fd: c_int, into: *mut c_void, bytes: size_t) -
     }))
 }
 
-/// Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads: to what is
-/// not a file, and to the end of one that is open with O_APPEND, by one `write`, for which it needs as much
-/// private memory.
+/// Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads. To
+/// sockets that keep messages apart, and to the end of a file that is open with O_APPEND, that is one
+/// `write`, for which as much private memory is needed.
 ///
 /// Returns how many bytes were written, or -1 if none could be (dsm_error has the system's reason).
 #[unsafe(no_mangle)]
@@ -141,7 +179,7 @@ pub unsafe extern "C" fn dsm_write(fd: c_int, from: *const c_void, bytes: size_t
     let name = "dsm_write";
     moved(call(name, |_| {
         buffer(name, from, bytes)?;
-        let most = piece_of(fd, bytes, true);
+        let most = Way::of(fd, true).piece(bytes);
         let mut here = private(name, most)?;
         by_pieces(bytes, most, |piece| {
             let room = here.as_mut_ptr();

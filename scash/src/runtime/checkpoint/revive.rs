@@ -78,7 +78,8 @@ impl Runtime {
         // Nobody reads a page of a rank whose frames are not yet filled.
         member.all_gather(&[], &[]).map_err(join)?;
         for paused in messages {
-            // SAFETY: this is the process that has come back, and it has one thread until this returns.
+            // SAFETY: this is the process that has come back, and no other thread of it passes messages until
+            // this returns.
             unsafe { paused.revive(&mut member, &environment) }.map_err(join)?;
         }
         mem::replace(&mut *lock(&self.member), member).abandon();

@@ -50,6 +50,7 @@ impl Fresh {
 impl Runtime {
     /// As [`memalign`](Self::memalign): an object with an owner, the caller.
     pub(crate) fn own_new(&self, align: usize, bytes: usize) -> Result<*mut u8> {
+        let _abroad = self.heap.go_abroad()?;
         let address = self.memalign(align, bytes.max(LEAST))?;
         self.guarded(|| {
             let place = self.place_of(address)?;

@@ -539,7 +539,8 @@ impl Objects for HostObjects {
     }
 
     fn has_leavers(&self) -> bool {
-        self.waiting.load(SeqCst) > 0
+        // In this order: one that has waited is in a call again before it waits no more.
+        self.waiting.load(SeqCst) > 0 || self.users.are_there()
     }
 
     fn in_use(&self, runtime: &Runtime, objects: Range<u32>) -> Result<Option<InUse>> {

@@ -60,13 +60,13 @@ fn taken_to_end(kind: ObjectKind) -> Option<Ask> {
 
 impl HostObjects {
     pub(super) fn begin_own_with(&self, around: &impl Around, number: u32, kind: ObjectKind) -> Result<()> {
+        if self.meeting.load(SeqCst) {
+            return Err(is_meeting(number, kind));
+        }
         // The guard: a thread may have it that has an older number of the place.
         let guarded = self.guard(around, number)?;
         let guarded =
             guarded.ok_or_else(|| Error::Broken(format!("there is no room for object {number}")))?;
-        if self.meeting.load(SeqCst) {
-            return Err(is_meeting(number, kind));
-        }
         guarded.record.begin(number, kind);
         drop(guarded);
         lock(&self.made_here.0).push_back(number);

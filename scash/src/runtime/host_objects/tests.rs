@@ -247,7 +247,13 @@ fn a_rank_comes_to_a_collective_call_when_none_of_its_threads_is_at_the_words() 
         drop((guarded, user));
         assert_eq!(meets.join().unwrap(), 0);
     });
+    objects.table().records[1].guard.store(1, SeqCst);
     assert!(objects.begin_own_with(&few(), 1, ObjectKind::Lock).is_err(), "the rank meets");
+    // One that has waited, and that nothing stops any more, is on its way out.
+    let user = objects.users.come();
+    assert!(objects.has_leavers());
+    drop(user);
+    assert!(!objects.has_leavers());
 }
 
 /// A wait that is refused leaves nothing behind: the thread has the lock still, and nobody waits.

@@ -37,10 +37,17 @@ impl Users {
         User { users: self, _inside: inside }
     }
 
+    /// Whether any thread is in a call.
+    pub(super) fn are_there(&self) -> bool {
+        self.now.load(SeqCst) > 0
+    }
+
     /// Waits until no thread is in a call. The rank is known to meet.
     pub(super) fn await_none(&self) {
+        // It may be this one, below a signal handler.
+        drop(within::enter_words());
         let mut turn = 0;
-        while self.now.load(SeqCst) > 0 {
+        while self.are_there() {
             give_way(turn);
             turn += 1;
         }
