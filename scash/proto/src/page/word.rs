@@ -42,8 +42,8 @@ pub(super) mod flag {
     pub(in crate::page) const STALE: u64 = 1 << 30;
 }
 
-/// A fact that only unclaimed pages have, and that goes when they get a home: a thread of this rank asks whose
-/// the block is.
+/// A fact that only unclaimed pages have, and that goes when they get a home: a thread of this rank asks
+/// whose the block is.
 pub(super) const BLOCK_ASKED: u64 = 1 << 31;
 
 /// What a rank is to a page.

@@ -43,8 +43,8 @@ pub(super) struct WaitSlot {
     pub(super) role: AtomicU32,
     /// The number of the object.
     pub(super) object: AtomicU32,
-    /// What it waits for ([`Request::encode`]); for a condition, also the lock that goes with it: one word, as
-    /// who looks without a guard must not see one without the other.
+    /// What it waits for ([`Request::encode`]); for a condition, also the lock that goes with it: one word,
+    /// as who looks without a guard must not see one without the other.
     pub(super) request: AtomicU64,
     /// For how much of it.
     pub(super) least: AtomicU64,

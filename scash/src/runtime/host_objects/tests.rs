@@ -228,7 +228,7 @@ fn a_thread_that_has_waited_is_on_its_way_out_until_it_has_given_its_slot_back()
     assert!(!all[0].has_leavers());
 }
 
-/// Words may be saved when a rank has come to a collective call: nobody has a guard then who will not be there.
+/// Words may be saved when a rank has come to a collective call: nobody has a guard then.
 #[test]
 fn a_rank_comes_to_a_collective_call_when_none_of_its_threads_is_at_the_words() {
     let objects = HostObjects::new(0, 1, false, true).unwrap();

@@ -29,8 +29,8 @@ pub fn bytes(job: &mut Job) {
     job.interval(|_| pages.iter().map(|page| Op::Read(Span::page(page))).collect());
 }
 
-/// One thread of each rank looks at a page and operates on a word of it, one page after the other; another one
-/// looks at all of them. The job has no objects.
+/// One thread of each rank looks at a page and operates on a word of it, one page after the other; another
+/// one looks at all of them. The job has no objects.
 pub fn words(job: &mut Job) {
     let pages = job.untouched(PAGES);
     let word = |page: u32| Word { page, first: 8, width: 8 };
