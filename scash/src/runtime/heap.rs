@@ -436,6 +436,8 @@ impl Runtime {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     #[test]
@@ -457,5 +459,21 @@ mod tests {
             }
             assert!(end <= 1000 + heap + heap.div_ceil(PAGES_A_PAGE), "{heap} pages of {size} ranks");
         }
+    }
+
+    #[test]
+    fn a_rank_comes_to_a_collective_call_when_no_thread_of_it_is_at_words_of_other_ranks() {
+        let heap = RankHeap::new(&Config::read(|_| None).unwrap(), Rank(0), 2);
+        std::thread::scope(|scope| {
+            let abroad = heap.go_abroad().unwrap();
+            let meets = scope.spawn(|| heap.meets(true));
+            while !heap.meets.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!meets.is_finished());
+            drop(abroad);
+        });
+        assert!(heap.go_abroad().is_err(), "the rank meets");
     }
 }
