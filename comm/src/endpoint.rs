@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Bytes of the longest head of a long message: [`Endpoint::send_long`].
 pub const LONGEST_HEAD: usize = 64;
 
+/// Time that a rank which leaves gives its last bytes to reach its peers.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
+
 bitflags::bitflags! {
     /// What an endpoint can do beyond the guarantees that all give.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

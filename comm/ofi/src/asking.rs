@@ -1,6 +1,7 @@
 //! What a rank asks of one peer and waits for: gets, atomic operations and fences.
 
 use super::OfiEndpoint;
+use super::engine::Engine;
 use super::lock;
 use super::slots::{SLOT, Slot};
 use super::wire::PacketItem;
@@ -88,9 +89,16 @@ impl OfiEndpoint {
     unsafe fn read_group(&self, from: u32, segment: SegmentId, rest: &mut Rest<'_>) -> Result<()> {
         let mut reads: [Option<(Slot, GetRange)>; GROUP] = [None; GROUP];
         let mut result = Ok(());
-        for (read, piece) in reads.iter_mut().zip(rest) {
-            match self.begin_read(from, segment, piece) {
-                Ok(slot) => *read = Some((slot, piece)),
+        for (nth, read) in reads.iter_mut().enumerate() {
+            let before = *rest;
+            let Some(piece) = rest.next() else { break };
+            match self.begin_read(from, segment, piece, nth == 0) {
+                Ok(Some(slot)) => *read = Some((slot, piece)),
+                // Those that have begun end first, which need not wait for what others take.
+                Ok(None) => {
+                    *rest = before;
+                    break;
+                }
                 Err(error) => {
                     result = Err(error);
                     break;
@@ -113,12 +121,20 @@ impl OfiEndpoint {
         result
     }
 
-    fn begin_read(&self, from: u32, segment: SegmentId, piece: GetRange) -> Result<Slot> {
-        self.shared.until_of(from, |engine| {
+    /// Begins to read a piece. None: that cannot be now, and is not waited for.
+    fn begin_read(
+        &self,
+        from: u32,
+        segment: SegmentId,
+        piece: GetRange,
+        waits: bool,
+    ) -> Result<Option<Slot>> {
+        let begin = |engine: &mut Engine| {
             let place = engine.link(from).place(segment, piece.offset);
             let place = place.ok_or_else(|| super::not_registered(segment))?;
             engine.read(from, place, piece.len)
-        })
+        };
+        if waits { self.shared.until_of(from, begin).map(Some) } else { self.shared.run(begin) }
     }
 
     /// Has a peer execute an operation.

@@ -22,8 +22,9 @@ const BATCH: usize = 32;
 const BATCHES: u32 = 4;
 /// Announcements under way to one peer.
 const MOST_ANNOUNCING: u32 = 2;
-/// Slots a peer beyond its share: for announcements, a sign of life, and packets that only acknowledge.
-pub(super) const BESIDE: u32 = 8;
+/// Slots a peer beyond its share: for announcements, a sign of life, packets that only acknowledge, and a
+/// read, for which two ranks that have much to send to each other may both keep back what the other sends.
+pub(super) const BESIDE: u32 = 9;
 
 /// What a slot is for.
 #[derive(Clone, Copy)]

@@ -124,6 +124,7 @@ macro_rules! conformance_tests {
             a_get_sees_what_its_own_rank_has_put_and_flushed
             a_get_needs_no_help_from_its_targets_application
             a_get_never_undoes_a_newer_put
+            ranks_that_have_much_to_send_to_each_other_get_from_each_other
             several_threads_put_and_get_through_one_endpoint
             read_peer_shows_the_peers_bytes_where_memory_is_direct
             read_peer_once_shows_what_is_inside_the_segment

@@ -271,6 +271,26 @@ pub fn a_get_never_undoes_a_newer_put(factory: impl Factory) {
     });
 }
 
+/// Neither polls before both have read, so much of what they have sent is on its way, or waits for that.
+pub fn ranks_that_have_much_to_send_to_each_other_get_from_each_other(factory: impl Factory) {
+    const MESSAGES: u64 = 8_000;
+    const LEN: usize = 1 << 20;
+    cluster(2, factory, |rank| {
+        let (segment, memory) = rank.register(LEN);
+        let (me, peer) = (u64::from(rank.rank()), 1 - rank.rank());
+        memory.write(0, &pattern(me, LEN));
+        rank.meet();
+        for seed in 0..MESSAGES {
+            rank.send(peer, 0, &pattern(seed, 1_000));
+        }
+        rank.flush();
+        assert!(get(&*rank.endpoint, peer, segment, 0, LEN) == pattern(1 - me, LEN));
+        for seed in 0..MESSAGES {
+            assert!(rank.receive().payload == pattern(seed, 1_000), "message {seed} arrived changed");
+        }
+    });
+}
+
 /// Fetches rank 1's memory into our own over and over: with pauses between reading and storing where we do
 /// the copying, to give a put the chance to come between.
 fn get_until(over: &AtomicBool, endpoint: &dyn Endpoint, segment: SegmentId, memory: &SharedMemory) {

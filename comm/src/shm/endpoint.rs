@@ -11,6 +11,7 @@ use super::ring::Producer;
 use super::segments::Segments;
 use super::wait_rule::WaitRule;
 use crate::biased::Biased;
+use crate::endpoint::FAREWELL;
 use crate::{
     Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result,
     SegmentId, Traffic,
@@ -18,6 +19,7 @@ use crate::{
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a rank that leaves tries to hand over what its peers had no room for.
@@ -244,6 +246,14 @@ unsafe impl Endpoint for ShmEndpoint {
 
     fn flush(&self) -> Result<()> {
         self.drain()
+    }
+
+    /// What is in a ring is there for its reader, whoever ends.
+    fn part(&self) {
+        let deadline = Instant::now() + FAREWELL;
+        while self.drain().is_ok() && self.backlogs.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn is_congested(&self, to: u32) -> bool {

@@ -81,6 +81,7 @@ mod waiting;
 mod wakeups;
 mod wire;
 
+use crate::endpoint::FAREWELL;
 use crate::network::NoCompanion;
 use crate::racing;
 use crate::remote::{Counters, LossReason, Operation, Segments};
@@ -110,9 +111,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Bytes of a body that are rather copied into the batch, and with their message's others out of a buffer,
 /// than given a part of their own at both ends.
 const WORTH_COPYING: usize = 8 << 10;
-/// Time that dropping an endpoint gives its last bytes to leave.
-const FAREWELL: Duration = Duration::from_secs(5);
-
 /// How a rank's tcp endpoint is to be made.
 #[derive(Clone, Debug)]
 pub struct TcpOptions {
@@ -414,8 +412,7 @@ unsafe impl Endpoint for TcpEndpoint {
 
     fn fence(&self, to: u32) -> Result<()> {
         let Some(peer) = self.peer(to)? else { return Ok(()) };
-        self.flush_peer(peer);
-        let position = lock(&peer.outgoing).puts_end();
+        let position = self.flush_peer(peer);
         self.fence_at(peer, position)
     }
 
@@ -432,6 +429,23 @@ unsafe impl Endpoint for TcpEndpoint {
             self.shared.wakeups.delivered();
         }
         Ok(events)
+    }
+
+    /// Each peer says goodbye when it is through with the job's last call, for which it may need what this rank
+    /// has sent: until all have, or are gone, or for a moment.
+    fn part(&self) {
+        let deadline = Instant::now() + FAREWELL;
+        let peers = || self.shared.peers.iter().flatten();
+        peers().for_each(Peer::say_goodbye);
+        peers().for_each(|peer| peer.see_off(deadline));
+        let mut turn = 0;
+        while peers().any(|peer| peer.check().is_ok()) && Instant::now() < deadline {
+            match self.poll(&mut |_| {}) {
+                Ok(0) => turn += 1,
+                _ => turn = 0,
+            }
+            self.idle(turn, LONGEST_SLEEP);
+        }
     }
 
     fn idle(&self, turn: u32, limit: Duration) {

@@ -29,8 +29,9 @@ const PROBE_AFTER: u32 = 5;
 const PROBE_EVERY: u32 = 1;
 /// Probes without an answer after which the peer is lost.
 const PROBES: u32 = 5;
-/// Milliseconds for which bytes on a service connection may stay unacknowledged. (Not on a stream: a peer
-/// that computes for minutes and leaves its stream unread is alive.)
+/// Milliseconds for which a request may stay unacknowledged. (Not what may be more than a window has room
+/// for: the system counts time in which a peer has no room, too. One that computes for minutes and leaves its
+/// stream unread is alive, and so is one that is stopped in the middle of a reply.)
 const UNACKNOWLEDGED: u32 = 10_000;
 
 /// No position in a stream.
@@ -74,8 +75,8 @@ impl Peer {
         let (stream, stream_out, stream_in) = links.stream.split();
         let (asks, asks_out, asks_in) = links.asks.split();
         let (serves, serves_out, serves_in) = links.serves.split();
-        for (socket, is_service) in [(&stream, false), (&asks, true), (&serves, true)] {
-            watch_over(socket, is_service).map_err(|source| Error::Io {
+        for (socket, is_for_requests) in [(&stream, false), (&asks, true), (&serves, false)] {
+            watch_over(socket, is_for_requests).map_err(|source| Error::Io {
                 what: format!("setting up the connection to rank {rank}"),
                 source: source.into(),
             })?;
@@ -177,8 +178,8 @@ impl Peer {
         shared.wakeups.post();
     }
 
-    /// Hands over backlog and batch. Returns the length of the backlog that is left.
-    pub(super) fn flush(&self) -> usize {
+    /// Hands over backlog and batch.
+    pub(super) fn flush(&self) -> Flushed {
         let mut outgoing = lock(&self.outgoing);
         if self.fate.get().is_some() {
             outgoing.abandon();
@@ -188,7 +189,11 @@ impl Peer {
         }
         self.puts_flushed.store(outgoing.puts_end(), Ordering::Release);
         self.has_batch.store(false, Ordering::Release);
-        self.note_backlog(&outgoing)
+        Flushed {
+            backlog: self.note_backlog(&outgoing),
+            position: outgoing.position(),
+            puts: outgoing.puts_end(),
+        }
     }
 
     /// Reads ranges of the peer's memory, as they are after what this rank has put and flushed.
@@ -313,8 +318,8 @@ impl Peer {
     /// application leave it lying.
     pub(super) fn say_goodbye(&self) {
         lock(&self.outgoing).goodbye();
-        if self.flush() > 0 {
-            let position = lock(&self.outgoing).position();
+        let Flushed { backlog, position, .. } = self.flush();
+        if backlog > 0 {
             // If the peer is gone, so is the need.
             let _ = lock(&self.requester).ask_fence(self.asks(), position);
         }
@@ -371,6 +376,17 @@ impl Peer {
     }
 }
 
+/// How far a flush has come. What another thread appends meanwhile is not in it: nobody may wait for that,
+/// who could be what its thread waits for before it flushes.
+pub(super) struct Flushed {
+    /// Bytes that the socket has not taken.
+    pub(super) backlog: usize,
+    /// Where this rank's stream ends,
+    pub(super) position: u64,
+    /// and the last put in it.
+    pub(super) puts: u64,
+}
+
 /// The asking end of a peer, which a thread has, and is counted for.
 struct Asking<'a> {
     count: &'a AtomicU32,
@@ -415,13 +431,13 @@ fn describe(stream: &OwnedFd, me: u32, rank: u32) -> String {
 }
 
 /// Makes the kernel notice a host that is silent: by probes where nothing is under way, and by a limit for
-/// the acknowledgement of what is on a service connection.
-fn watch_over(socket: &OwnedFd, is_service: bool) -> nix::Result<()> {
+/// the acknowledgement of requests.
+fn watch_over(socket: &OwnedFd, is_for_requests: bool) -> nix::Result<()> {
     setsockopt(socket, sockopt::KeepAlive, &true)?;
     setsockopt(socket, sockopt::TcpKeepIdle, &PROBE_AFTER)?;
     setsockopt(socket, sockopt::TcpKeepInterval, &PROBE_EVERY)?;
     setsockopt(socket, sockopt::TcpKeepCount, &PROBES)?;
-    if is_service {
+    if is_for_requests {
         setsockopt(socket, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?;
     }
     Ok(())

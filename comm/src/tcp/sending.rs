@@ -1,8 +1,8 @@
 //! What sends and puts have in common: who it is for, and when it is handed over.
 
 use super::outgoing::Outgoing;
-use super::peer::Peer;
-use super::{TcpEndpoint, lock, wire};
+use super::peer::{Flushed, Peer};
+use super::{TcpEndpoint, wire};
 use crate::{Error, Result};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -35,18 +35,18 @@ impl TcpEndpoint {
         }
     }
 
-    /// Hands over what was put and sent to a peer, and bounds what the peer leaves lying.
-    pub(super) fn flush_peer(&self, peer: &Peer) {
-        let backlog = peer.flush();
-        if backlog == 0 {
-            return;
+    /// Hands over what was put and sent to a peer, and bounds what the peer leaves lying. Returns where the
+    /// last put ends that was handed over.
+    pub(super) fn flush_peer(&self, peer: &Peer) -> u64 {
+        let Flushed { backlog, position, puts } = peer.flush();
+        if backlog > 0 {
+            self.shared.service.watch_for_room(peer);
         }
-        self.shared.service.watch_for_room(peer);
         if backlog > MOST_BACKLOG {
-            let position = lock(&peer.outgoing).position();
             // If the peer is lost meanwhile, that is its fate and no failure of the flush.
             let _ = self.fence_at(peer, position);
         }
+        puts
     }
 
     /// Returns when the peer has taken this rank's stream up to `position`.

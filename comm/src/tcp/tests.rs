@@ -10,6 +10,7 @@ use crate::conformance::SharedMemory;
 use crate::mem_exchange::MemExchange;
 use nix::sys::socket::{Shutdown, shutdown};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 
 /// A test that takes longer has hung.
@@ -118,6 +119,41 @@ fn await_bytes(socket: std::os::fd::BorrowedFd<'_>, bytes: &mut [u8]) {
         let count = unsafe { sys::receive(socket, rest) }.unwrap();
         rest = sys::advance(rest, count.unwrap_or(0));
     }
+}
+
+/// A process may end as soon as it has taken leave: what it has sent is with its peers by then.
+#[test]
+fn who_takes_leave_waits_until_peers_have_what_was_flushed() {
+    const COUNT: u64 = 6_000;
+    static GOT: AtomicU64 = AtomicU64::new(0);
+    cluster(2, |mut rank| {
+        rank.meet();
+        if rank.endpoint.rank() == 0 {
+            for _ in 0..COUNT {
+                rank.endpoint.send(1, 0, &[&[1; 4_000]]).unwrap();
+            }
+            rank.endpoint.flush().unwrap();
+            rank.endpoint.part();
+            assert_eq!(GOT.load(Ordering::SeqCst), COUNT);
+        } else {
+            while GOT.load(Ordering::SeqCst) < COUNT {
+                std::thread::sleep(Duration::from_millis(1));
+                GOT.fetch_add(rank.poll().0.len() as u64, Ordering::SeqCst);
+            }
+            rank.endpoint.part();
+        }
+    });
+}
+
+#[test]
+fn only_requests_are_to_be_acknowledged_in_time() {
+    cluster(2, |mut rank| {
+        use nix::sys::socket::{getsockopt, sockopt::TcpUserTimeout};
+        let peer = rank.peer(1 - rank.endpoint.rank() as usize);
+        let limits = [peer.stream(), peer.asks(), peer.serves()].map(|it| getsockopt(&it, TcpUserTimeout));
+        assert_eq!(limits, [Ok(0), Ok(10_000), Ok(0)]);
+        rank.meet();
+    });
 }
 
 #[test]
