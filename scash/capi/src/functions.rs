@@ -243,7 +243,8 @@ pub unsafe extern "C" fn dsm_name(p: *const c_void, name: *const c_char) -> c_in
 /// From now on, the copies that this rank has of the allocation that holds `p` are kept coherent by
 /// `protocol`. All ranks should ask for the same.
 ///
-/// Returns 0, or -1 if there is no such protocol, or `p` is not in allocated shared memory.
+/// Returns 0, or -1 if there is no such protocol, `p` is not in allocated shared memory, or another
+/// thread is in a collective function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dsm_set_protocol(p: *const c_void, protocol: MaybeUninit<dsm_protocol_t>) -> c_int {
     // SAFETY: an argument is set, by the caller's word.
@@ -254,7 +255,8 @@ pub unsafe extern "C" fn dsm_set_protocol(p: *const c_void, protocol: MaybeUnini
 /// Brings what this rank has written in the `bytes` bytes at `p` to the homes of their pages now,
 /// before the next memory barrier.
 ///
-/// Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+/// Returns 0, or -1 if the bytes are not within one allocation, another thread is in a collective
+/// function, or a home is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_write_back(p: *const c_void, bytes: usize) -> c_int {
     status(call("dsm_write_back", |runtime| runtime.write_back(p.cast(), bytes)))
@@ -263,7 +265,8 @@ pub extern "C" fn dsm_write_back(p: *const c_void, bytes: usize) -> c_int {
 /// Brings this rank's copies of the `bytes` bytes at `p` up to what the homes of their pages hold
 /// now. What this rank wrote since the last memory barrier stays.
 ///
-/// Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+/// Returns 0, or -1 if the bytes are not within one allocation, another thread is in a collective
+/// function, or a home is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_read_home(p: *mut c_void, bytes: usize) -> c_int {
     status(call("dsm_read_home", |runtime| runtime.read_home(p.cast(), bytes)))

@@ -1,8 +1,9 @@
 //! What a rank has written goes to the homes of its pages, and what these have comes, before the next memory
 //! barrier.
 
+use super::core::Core;
 use super::{Runtime, lock, within};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use scash_proto::Pages;
 use scash_proto::interpreter::Step;
 use scash_proto::node::Input;
@@ -13,6 +14,7 @@ impl Runtime {
         let pages = self.pages(address, len)?;
         self.guarded(|| {
             let mut core = lock(&self.core);
+            refuse_in_meetings(&core)?;
             core.node.handle(Input::WriteBack(pages))?;
             while let Some(order) = core.node.poll_output() {
                 core.execute(&self.context, order)?;
@@ -34,6 +36,7 @@ impl Runtime {
     fn read_pages_home(&self, mut pages: Pages) -> Result<()> {
         let (mut core, mut turn) = (lock(&self.core), 0);
         loop {
+            refuse_in_meetings(&core)?;
             core.node.handle(Input::ReadHome(pages))?;
             let mut awaited = None;
             while let Some(order) = core.node.poll_output() {
@@ -50,4 +53,17 @@ impl Runtime {
             pages = pages.rest_from(page);
         }
     }
+}
+
+/// An error while another thread of this rank is in a collective call. By a memory barrier it has said what it
+/// has written, and what it wants: others may have gone on from that.
+pub(super) fn refuse_in_meetings(core: &Core) -> Result<()> {
+    if !core.node.in_collective_call() {
+        return Ok(());
+    }
+    Err(Error::Argument(
+        "pages are written back, read from home, or get another protocol while another thread of this rank is in a \
+         collective call: let that return first"
+            .to_owned(),
+    ))
 }

@@ -367,6 +367,7 @@ impl Runtime {
                  and dsm_alloc_with that of an allocation"
             )));
         }
+        homes::refuse_in_meetings(&core)?;
         Ok(core.node.handle(Input::SetProtocol(pages.first, self.meant(protocol)))?)
     }
 
