@@ -431,8 +431,8 @@ unsafe impl Endpoint for TcpEndpoint {
         Ok(events)
     }
 
-    /// Each peer says goodbye when it is through with the job's last call, for which it may need what this rank
-    /// has sent: until all have, or are gone, or for a moment.
+    /// Each peer says goodbye when it is through with the job's last call, for which it may need what this
+    /// rank has sent: until all have, or are gone, or for a moment.
     fn part(&self) {
         let deadline = Instant::now() + FAREWELL;
         let peers = || self.shared.peers.iter().flatten();

@@ -41,8 +41,9 @@
  * and with the same arguments; each includes a memory barrier. One thread of a rank calls them, while its other
  * threads touch no shared memory, by atomic operations neither, and use no such object and not the heap.
  * dsm_all_reduce_i64, dsm_all_reduce_u64, dsm_all_reduce_f64 and dsm_broadcast_value are collective, too, but no
- * memory barriers: other threads may do what they like, but for collective functions. All other functions may be
- * called by any thread at any time: dsm_malloc, dsm_calloc, dsm_realloc and dsm_memalign, too, and dsm_free of
+ * memory barriers: other threads may do what they like, but for collective functions. dsm_set_protocol,
+ * dsm_write_back and dsm_read_home count as touching shared memory. All other functions may be called by any
+ * thread at any time: dsm_malloc, dsm_calloc, dsm_realloc and dsm_memalign, too, and dsm_free of
  * what these returned.
  *
  * Locks, reader-writer locks, semaphores, conditions and flags have numbers from one series: a function that
@@ -506,7 +507,8 @@ int dsm_name(const void *p, const char *name);
  * From now on, the copies that this rank has of the allocation that holds `p` are kept coherent by
  * `protocol`. All ranks should ask for the same.
  *
- * Returns 0, or -1 if there is no such protocol, or `p` is not in allocated shared memory.
+ * Returns 0, or -1 if there is no such protocol, `p` is not in allocated shared memory, or another
+ * thread is in a collective function.
  */
 int dsm_set_protocol(const void *p, enum dsm_protocol_t protocol);
 
@@ -514,7 +516,8 @@ int dsm_set_protocol(const void *p, enum dsm_protocol_t protocol);
  * Brings what this rank has written in the `bytes` bytes at `p` to the homes of their pages now,
  * before the next memory barrier.
  *
- * Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+ * Returns 0, or -1 if the bytes are not within one allocation, another thread is in a collective
+ * function, or a home is gone.
  */
 int dsm_write_back(const void *p, size_t bytes);
 
@@ -522,7 +525,8 @@ int dsm_write_back(const void *p, size_t bytes);
  * Brings this rank's copies of the `bytes` bytes at `p` up to what the homes of their pages hold
  * now. What this rank wrote since the last memory barrier stays.
  *
- * Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+ * Returns 0, or -1 if the bytes are not within one allocation, another thread is in a collective
+ * function, or a home is gone.
  */
 int dsm_read_home(void *p, size_t bytes);
 
@@ -628,7 +632,8 @@ void *dsm_realloc(void *p, size_t bytes);
 /**
  * Reads up to `bytes` bytes from a descriptor into memory that may be shared: `read` of the system
  * fails with EFAULT where a page is not here. Goes on after signals, and, from a file, until it has all
- * that the file has; from anything else, as a pipe or a socket, it returns what one `read` does.
+ * that the file has. From anything else, as a socket, it returns what one `read` does, and from pipes
+ * and streams at most 64 KiB.
  *
  * Returns how many bytes were read, 0 at the end of a file, or -1 if none could be read (dsm_error has the
  * system's reason).
@@ -636,9 +641,9 @@ void *dsm_realloc(void *p, size_t bytes);
 ssize_t dsm_read(int fd, void *into, size_t bytes);
 
 /**
- * Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads: to what is
- * not a file, and to the end of one that is open with O_APPEND, by one `write`, for which it needs as much
- * private memory.
+ * Writes up to `bytes` bytes of memory that may be shared to a descriptor, as `dsm_read` reads. To
+ * sockets that keep messages apart, and to the end of a file that is open with O_APPEND, that is one
+ * `write`, for which as much private memory is needed.
  *
  * Returns how many bytes were written, or -1 if none could be (dsm_error has the system's reason).
  */

@@ -55,8 +55,8 @@ impl Runtime {
     }
 }
 
-/// An error while another thread of this rank is in a collective call. By a memory barrier it has said what it
-/// has written, and what it wants: others may have gone on from that.
+/// An error while another thread of this rank is in a collective call. By a memory barrier it has said what
+/// it has written, and what it wants: others may have gone on from that.
 pub(super) fn refuse_in_meetings(core: &Core) -> Result<()> {
     if !core.node.in_collective_call() {
         return Ok(());

@@ -6,8 +6,8 @@ use super::{Engine, ReadState, SlotUse};
 use scash_comm::Result;
 
 impl Engine {
-    /// Begins to read a peer's memory into a slot. None: not now; but one read begins in any case, however much
-    /// there is to send.
+    /// Begins to read a peer's memory into a slot. None: not now; but one read begins in any case, however
+    /// much there is to send.
     pub(crate) fn read(&mut self, rank: u32, place: RemoteAddress, len: usize) -> Result<Option<Slot>> {
         let (link, slots, share) = self.peer(rank)?;
         if link.slots > share {
