@@ -39,7 +39,7 @@
 //!    peer's connections are shut down, which wakes whoever waits on them. `poll` delivers what had arrived,
 //!    and then [`Event::Down`]. The kernel shows the end of a process at once, and a host that is cut off
 //!    after ten seconds (`peer`): by probes of the service connections, which are idle most of the time, and
-//!    by a limit for requests that are not acknowledged. A process that is stopped it does not show.
+//!    by a limit for what is unacknowledged there. A process that is stopped it does not show.
 //! 5. *A rank reads what it wrote*, although gets and puts go by different connections. A get carries the
 //!    position of the last flushed put in the stream; a server that has not come that far, and does not by
 //!    taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2

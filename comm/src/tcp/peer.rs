@@ -29,9 +29,10 @@ const PROBE_AFTER: u32 = 5;
 const PROBE_EVERY: u32 = 1;
 /// Probes without an answer after which the peer is lost.
 const PROBES: u32 = 5;
-/// Milliseconds for which a request may stay unacknowledged. (Not what may be more than a window has room
-/// for: the system counts time in which a peer has no room, too. One that computes for minutes and leaves its
-/// stream unread is alive, and so is one that is stopped in the middle of a reply.)
+/// Milliseconds for which bytes on a service connection may stay unacknowledged. (Not on a stream: a peer
+/// that computes for minutes and leaves its stream unread is alive. The system counts time in which a peer
+/// has no room, too: one that is stopped for so long in the middle of a reply that is longer than its window
+/// is given up. Without the limit a cut in the middle of a reply would not be noticed.)
 const UNACKNOWLEDGED: u32 = 10_000;
 
 /// No position in a stream.
@@ -75,8 +76,8 @@ impl Peer {
         let (stream, stream_out, stream_in) = links.stream.split();
         let (asks, asks_out, asks_in) = links.asks.split();
         let (serves, serves_out, serves_in) = links.serves.split();
-        for (socket, is_for_requests) in [(&stream, false), (&asks, true), (&serves, false)] {
-            watch_over(socket, is_for_requests).map_err(|source| Error::Io {
+        for (socket, is_service) in [(&stream, false), (&asks, true), (&serves, true)] {
+            watch_over(socket, is_service).map_err(|source| Error::Io {
                 what: format!("setting up the connection to rank {rank}"),
                 source: source.into(),
             })?;
@@ -431,13 +432,13 @@ fn describe(stream: &OwnedFd, me: u32, rank: u32) -> String {
 }
 
 /// Makes the kernel notice a host that is silent: by probes where nothing is under way, and by a limit for
-/// the acknowledgement of requests.
-fn watch_over(socket: &OwnedFd, is_for_requests: bool) -> nix::Result<()> {
+/// the acknowledgement of what is on a service connection.
+fn watch_over(socket: &OwnedFd, is_service: bool) -> nix::Result<()> {
     setsockopt(socket, sockopt::KeepAlive, &true)?;
     setsockopt(socket, sockopt::TcpKeepIdle, &PROBE_AFTER)?;
     setsockopt(socket, sockopt::TcpKeepInterval, &PROBE_EVERY)?;
     setsockopt(socket, sockopt::TcpKeepCount, &PROBES)?;
-    if is_for_requests {
+    if is_service {
         setsockopt(socket, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?;
     }
     Ok(())

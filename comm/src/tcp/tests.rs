@@ -146,17 +146,6 @@ fn who_takes_leave_waits_until_peers_have_what_was_flushed() {
 }
 
 #[test]
-fn only_requests_are_to_be_acknowledged_in_time() {
-    cluster(2, |mut rank| {
-        use nix::sys::socket::{getsockopt, sockopt::TcpUserTimeout};
-        let peer = rank.peer(1 - rank.endpoint.rank() as usize);
-        let limits = [peer.stream(), peer.asks(), peer.serves()].map(|it| getsockopt(&it, TcpUserTimeout));
-        assert_eq!(limits, [Ok(0), Ok(10_000), Ok(0)]);
-        rank.meet();
-    });
-}
-
-#[test]
 fn a_buffer_that_cannot_be_read_is_given_as_the_reason() {
     cluster(2, |mut rank| {
         rank.meet();
