@@ -88,8 +88,8 @@ pub(crate) struct RankHeap {
     mine: Mutex<Part>,
     /// A thread of this rank is in a collective call.
     meets: AtomicBool,
-    /// Threads of this rank that are at words of other ranks' parts.
-    abroad: AtomicU32,
+    /// Threads of this rank that are at words of any part, without having locked its own.
+    at_words: AtomicU32,
     /// Some thread has allocated.
     is_used: AtomicBool,
     fresh: Mutex<boxes::Fresh>,
@@ -101,7 +101,7 @@ impl RankHeap {
         debug_assert!(rank.0 < size, "{rank} of {size}");
         let [meets, is_used] = [const { AtomicBool::new(false) }; 2];
         let (mine, fresh) = (Mutex::new(Part::new(layout.part)), Mutex::default());
-        RankHeap { layout, mine, meets, abroad: AtomicU32::new(0), is_used, fresh }
+        RankHeap { layout, mine, meets, at_words: AtomicU32::new(0), is_used, fresh }
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -117,21 +117,21 @@ impl RankHeap {
             drop(lock(&self.mine));
         }
         let mut turn = 0;
-        while meets && self.abroad.load(Ordering::SeqCst) > 0 {
+        while meets && self.at_words.load(Ordering::SeqCst) > 0 {
             give_way(turn);
             turn += 1;
         }
     }
 
-    /// A thread goes to words of other ranks' parts, until what is returned is dropped.
+    /// A thread comes to words of any part, until what is returned is dropped.
     ///
     /// # Errors
     /// Another thread of this rank is in a collective call.
-    fn go_abroad(&self) -> Result<Abroad<'_>> {
-        self.abroad.fetch_add(1, Ordering::SeqCst);
-        let abroad = Abroad(self);
+    fn come_to_words(&self) -> Result<AtWords<'_>> {
+        self.at_words.fetch_add(1, Ordering::SeqCst);
+        let at_words = AtWords(self);
         self.refuse_in_meetings()?;
-        Ok(abroad)
+        Ok(at_words)
     }
 
     /// This rank's part, for a call on the heap.
@@ -159,12 +159,12 @@ impl RankHeap {
     }
 }
 
-/// See [`RankHeap::go_abroad`].
-struct Abroad<'a>(&'a RankHeap);
+/// See [`RankHeap::come_to_words`].
+struct AtWords<'a>(&'a RankHeap);
 
-impl Drop for Abroad<'_> {
+impl Drop for AtWords<'_> {
     fn drop(&mut self) {
-        self.0.abroad.fetch_sub(1, Ordering::SeqCst);
+        self.0.at_words.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -292,7 +292,7 @@ impl Runtime {
                 drop(part);
                 return Err(self.no_object(place));
             }
-            let _abroad = self.heap.go_abroad()?;
+            let _at_words = self.heap.come_to_words()?;
             let size = self.room_at(place)?;
             if !self.shares_frames() {
                 self.see_off(place, size)?;
@@ -315,7 +315,7 @@ impl Runtime {
     /// As for [`free_object`](Self::free_object).
     pub fn object_size(&self, address: *const u8) -> Result<usize> {
         self.guarded(|| {
-            let _abroad = self.heap.go_abroad()?;
+            let _at_words = self.heap.come_to_words()?;
             let size = self.size_at(self.place_of(address)?)?;
             Ok(usize::try_from(size).unwrap_or(usize::MAX))
         })
@@ -462,18 +462,18 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_comes_to_a_collective_call_when_no_thread_of_it_is_at_words_of_other_ranks() {
+    fn a_rank_comes_to_a_collective_call_when_no_thread_of_it_is_at_words_of_the_heap() {
         let heap = RankHeap::new(&Config::read(|_| None).unwrap(), Rank(0), 2);
         std::thread::scope(|scope| {
-            let abroad = heap.go_abroad().unwrap();
+            let at_words = heap.come_to_words().unwrap();
             let meets = scope.spawn(|| heap.meets(true));
             while !heap.meets.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(!meets.is_finished());
-            drop(abroad);
+            drop(at_words);
         });
-        assert!(heap.go_abroad().is_err(), "the rank meets");
+        assert!(heap.come_to_words().is_err(), "the rank meets");
     }
 }

@@ -50,7 +50,7 @@ impl Fresh {
 impl Runtime {
     /// As [`memalign`](Self::memalign): an object with an owner, the caller.
     pub(crate) fn own_new(&self, align: usize, bytes: usize) -> Result<*mut u8> {
-        let _abroad = self.heap.go_abroad()?;
+        let _at_words = self.heap.come_to_words()?;
         let address = self.memalign(align, bytes.max(LEAST))?;
         self.guarded(|| {
             let place = self.place_of(address)?;
@@ -63,7 +63,7 @@ impl Runtime {
     /// The owner gives an object up.
     pub(crate) fn park(&self, address: *const u8) -> Result<()> {
         self.guarded(|| {
-            let _abroad = self.heap.go_abroad()?;
+            let _at_words = self.heap.come_to_words()?;
             let place = self.place_of(address)?;
             let size = self.size_at(place)?;
             if let Some(interval) = self.interval_of_barriers() {
@@ -96,7 +96,7 @@ impl Runtime {
     /// The caller becomes the owner of an object without one, which must have room for so many bytes.
     pub(crate) fn adopt(&self, address: *const u8, align: usize, bytes: usize) -> Result<()> {
         self.guarded(|| {
-            let _abroad = self.heap.go_abroad()?;
+            let _at_words = self.heap.come_to_words()?;
             let place = self.place_of(address)?;
             // Before it is looked at what is there: whatever comes between changes this word.
             let parked = self.on_word(place, PARKED, Rmw::Load)?;
