@@ -69,7 +69,7 @@ mod stillness;
 pub mod tcp;
 
 pub use atomic::{Atomic, Rmw};
-pub use board::{Board, Mark};
+pub use board::{Board, Coming, Mark};
 pub use endpoint::{
     Bytes, Caps, Endpoint, Event, GetRange, LONGEST_HEAD, LocalSegment, PutRange, SegmentId, Traffic,
 };

@@ -5,8 +5,8 @@ use crate::descriptors::out_of_the_way;
 use crate::network::{Companion, Network};
 use crate::shm::{ShmEndpoint, ShmOptions};
 use crate::{
-    Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, Mark, PutRange, Result,
-    SegmentId, Stillness, Traffic,
+    Atomic, Board, Caps, Coming, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, Mark, PutRange,
+    Result, SegmentId, Stillness, Traffic,
 };
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -392,6 +392,14 @@ impl<N: Network> Board for CompositeEndpoint<N> {
     fn noticed(&self) {
         self.host.noticed();
         self.network.rouse();
+    }
+
+    fn come(&self, coming: Coming) {
+        self.host.come(coming);
+    }
+
+    fn agreed(&self) -> Option<bool> {
+        self.host.agreed()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The board of a host's ranks: two words in each one's inbox.
+//! The board of a host's ranks: three words in each one's inbox.
 //!
 //! A rank that has posted rings the bells of those who may sleep (steps 5 to 7 of the bell's protocol:
 //! [`post`](Board::post) has the fence of step 5). What a sleeper waits for on the board is part of what it
@@ -6,7 +6,8 @@
 
 use super::endpoint::ShmEndpoint;
 use super::futex;
-use crate::{Board, Mark};
+use super::inbox::Inbox;
+use crate::{Board, Coming, Mark};
 use std::sync::atomic::{Ordering, fence};
 
 impl Board for ShmEndpoint {
@@ -31,10 +32,8 @@ impl Board for ShmEndpoint {
     }
 
     fn wake(&self, place: usize) {
-        if let Some(peer) = self.peers.all().nth(place)
-            && peer.bell().silence()
-        {
-            peer.wake_all();
+        if let Some(peer) = self.peers.all().nth(place) {
+            Self::wake_posted(peer);
         }
     }
 
@@ -45,6 +44,40 @@ impl Board for ShmEndpoint {
     fn noticed(&self) {
         if self.inbox.bell().ring() && self.sleepers.load(Ordering::SeqCst) > 0 {
             futex::wake_all(self.inbox.bell_word());
+        }
+    }
+
+    fn come(&self, coming: Coming) {
+        self.expected.set_coming(Some(coming).filter(|coming| coming.is_without_words()));
+        self.inbox.coming().store(coming.word(), Ordering::Release);
+        // As in `post`.
+        fence(Ordering::SeqCst);
+        if !coming.is_without_words() || self.decided().is_some() {
+            self.peers.others().for_each(|(_, peer)| Self::wake_posted(peer));
+        }
+    }
+
+    #[inline]
+    fn agreed(&self) -> Option<bool> {
+        let decided = self.decided()?;
+        self.expected.set_coming(None);
+        Some(decided)
+    }
+}
+
+impl ShmEndpoint {
+    /// As [`agreed`](Board::agreed); nothing is decided if nothing is awaited.
+    #[inline]
+    pub(super) fn decided(&self) -> Option<bool> {
+        let coming = self.expected.coming()?;
+        let words = self.peers.others().map(|(_, inbox)| inbox.coming().load(Ordering::Acquire));
+        coming.agrees(words.map(Coming::of_word))
+    }
+
+    /// Steps 6 and 7 of the bell's protocol.
+    fn wake_posted(peer: &Inbox) {
+        if peer.bell().silence() {
+            peer.wake_all();
         }
     }
 }

@@ -11,6 +11,7 @@
 //!     …          head of ring n-1
 //!     …          arrived                    meetings that the owner has come to   (see `board`)
 //!     …          released                   meetings that it says are over
+//!     …          coming                     what the owner came for last
 //!     …          roused                     1: the owner's helper is not to nap   (see `waiting`)
 //!     page       ring of sender 0           the frames that rank 0 writes here
 //!     …          ring of sender n-1
@@ -35,7 +36,7 @@ const MAX_RING: usize = 256 << 10;
 const RINGS: usize = 1 << 20;
 
 // Eight ranks' rings and words stay far below 4 MiB a rank.
-const _: () = assert!(RINGS / 8 >= MIN_RING && RINGS + (2 * 8 + 4) * LINE < 4 << 20);
+const _: () = assert!(RINGS / 8 >= MIN_RING && RINGS + (2 * 8 + 5) * LINE < 4 << 20);
 const _: () = assert!(MIN_RING.is_power_of_two() && MAX_RING.is_power_of_two());
 
 /// Where things are in the inboxes of a job.
@@ -72,12 +73,16 @@ impl Layout {
         LINE * (1 + 2 * self.ranks + mark as usize)
     }
 
-    fn roused_at(self) -> usize {
+    fn coming_at(self) -> usize {
         LINE * (3 + 2 * self.ranks)
     }
 
+    fn roused_at(self) -> usize {
+        LINE * (4 + 2 * self.ranks)
+    }
+
     fn ring_at(self, sender: usize) -> usize {
-        (LINE * (4 + 2 * self.ranks)).next_multiple_of(4096) + sender * self.ring
+        (LINE * (5 + 2 * self.ranks)).next_multiple_of(4096) + sender * self.ring
     }
 
     /// Bytes of an inbox.
@@ -163,6 +168,11 @@ impl Inbox {
         self.word(self.layout.mark_at(mark))
     }
 
+    /// What the owner came for last.
+    pub(super) fn coming(&self) -> &AtomicU64 {
+        self.word(self.layout.coming_at())
+    }
+
     /// The first byte of the ring of `sender`; there are `layout().ring()` of them, aligned to a page.
     pub(super) fn ring(&self, sender: u32) -> *mut u8 {
         let at = self.layout.ring_at(self.index(sender));
@@ -220,12 +230,13 @@ mod tests {
         starts.extend((0..3).map(|rank| inbox.window(rank).0.as_ptr() as usize));
         starts.extend((0..3).map(|rank| inbox.head(rank).as_ptr() as usize));
         starts.extend(Mark::ALL.map(|mark| inbox.mark(mark).as_ptr() as usize));
+        starts.push(inbox.coming().as_ptr() as usize);
         starts.push(inbox.roused().as_ptr() as usize);
         starts.extend((0..3).map(|rank| inbox.ring(rank) as usize));
         assert!(starts.is_sorted());
-        assert!(starts[..10].windows(2).all(|pair| pair[1] - pair[0] == LINE));
-        assert!(starts[10..].windows(2).all(|pair| pair[1] - pair[0] == MIN_RING));
-        assert_eq!(starts[12] + MIN_RING, starts[0] + layout.len());
+        assert!(starts[..11].windows(2).all(|pair| pair[1] - pair[0] == LINE));
+        assert!(starts[11..].windows(2).all(|pair| pair[1] - pair[0] == MIN_RING));
+        assert_eq!(starts[13] + MIN_RING, starts[0] + layout.len());
     }
 
     #[test]

@@ -79,6 +79,9 @@ impl ShmEndpoint {
     /// Turn 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.
     pub(super) fn has_any(&self) -> bool {
         let Some(intake) = self.intake.try_lock() else { return true };
-        intake.has_any() || self.peers.any_unreported() || self.expected.is_met(|mark| self.reached(mark))
+        intake.has_any()
+            || self.peers.any_unreported()
+            || self.expected.is_met(|mark| self.reached(mark))
+            || self.decided().is_some()
     }
 }

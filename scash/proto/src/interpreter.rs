@@ -176,6 +176,9 @@ pub trait Machine {
     fn get_pages(&mut self, from: Rank, pages: &[u32], into: &mut [PageBytes]) -> Result<(), Self::Error>;
     /// Sends a message.
     fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> Result<(), Self::Error>;
+    /// Tells all ranks that this one has come to a call: [`Output::Come`](crate::Output::Come). Never called
+    /// where ranks have no words that all see ([`Config::board`](crate::Config::board)).
+    fn come(&mut self, call: u64, digest: Option<u64>) -> Result<(), Self::Error>;
     /// Hands over what was put.
     fn flush(&mut self) -> Result<(), Self::Error>;
     /// All that was put into the frames of these ranks is to be in place, and the list emptied. `false` if

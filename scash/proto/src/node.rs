@@ -1,17 +1,18 @@
 //! One rank's half of the protocol.
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a
-//! home owes its sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date),
-//! `collective` (allocation, homes that move), `shared_frames` (what is left of all this where ranks share
-//! frames). Between barriers: `objects` (which there are, and who manages them), `locks` (who has which),
-//! `ahead` (which are asked for before a thread wants them), `served` and `conditions` (the other objects),
-//! `destroy` (their end), `own` (those that one rank makes and destroys by itself), `intervals` (what must be
-//! known with all these), `exact` (what they need not end); `atomics` (words that ranks operate on), `reduce`
-//! (values of all ranks that become one). At the end of some memory barriers: `checkpoint` (what ranks save,
-//! and how they come back).
+//! home owes its sharers), `barrier` (everyone meets), `agreement` (without a message, where nobody has
+//! anything to say), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move),
+//! `shared_frames` (what is left of all this where ranks share frames). Between barriers: `objects` (which
+//! there are, and who manages them), `locks` (who has which), `ahead` (which are asked for before a thread
+//! wants them), `served` and `conditions` (the other objects), `destroy` (their end), `own` (those that one
+//! rank makes and destroys by itself), `intervals` (what must be known with all these), `exact` (what they
+//! need not end); `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one). At
+//! the end of some memory barriers: `checkpoint` (what ranks save, and how they come back).
 
 mod activities;
 mod adapt;
+mod agreement;
 mod ahead;
 mod arrivals;
 mod atomics;
@@ -182,6 +183,7 @@ impl Node {
             Input::Written(pages) => self.written(pages),
             Input::Unwatchable(pages) => self.unwatchable(pages),
             Input::Flushed => self.flushed()?,
+            Input::Agreed(all) => self.agreed(all)?,
             Input::Token(from, token) => self.token(from, token)?,
             Input::Control(from, meeting, control) => self.control(from, meeting, control)?,
             Input::Diff(from, meeting, page) => self.diff(from, meeting, page)?,
@@ -217,6 +219,11 @@ impl Node {
     /// The next order, if there is one.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.out.pop_front()
+    }
+
+    /// Whether there is one.
+    pub fn has_orders(&self) -> bool {
+        !self.out.is_empty()
     }
 
     /// What the application may do with a page now.

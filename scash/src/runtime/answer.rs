@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// most.
 const LEAST_AWAY: Duration = Duration::from_micros(50);
 const MOST_AWAY: Duration = Duration::from_millis(1);
+/// How long it stays away where objects are words that ranks share: peers ask for nothing there but what
+/// threads wait for (`stall`).
+const AWAY_FROM_WORDS: Duration = Duration::from_millis(20);
 
 /// How long it is waited for that threads come out of the endpoint, many times what they sleep in there.
 const LONGEST_IDLE: Duration = Duration::from_millis(500);
@@ -218,8 +221,11 @@ impl Runtime {
     /// it, too.
     ///
     /// While other threads wait for peers, they take what comes, and to wake this one as well would only
-    /// disturb them. So it stays away, and longer each time that it finds them waiting.
+    /// disturb them. So it stays away, and longer each time that it finds them waiting. Where it has next to
+    /// nothing to answer, what arrives does not wake it at all: tokens would, in each memory barrier to which
+    /// others come first.
     fn answer(&self) {
+        let words = self.context.objects.words().is_some();
         self.answers.store(true, Ordering::Release);
         let mut away = LEAST_AWAY;
         while !self.is_finalized() {
@@ -235,6 +241,10 @@ impl Runtime {
                 continue;
             }
             match self.answer_once(&mut core) {
+                Ok(0) if words => {
+                    drop(core);
+                    std::thread::sleep(AWAY_FROM_WORDS);
+                }
                 Ok(0) => self.idle_without(core, u32::MAX),
                 Ok(_) => away = LEAST_AWAY,
                 Err(e) => {

@@ -10,7 +10,7 @@ use crate::runtime::frames;
 use crate::runtime::marks::Marks;
 use crate::runtime::objects::Objects;
 use crate::runtime::within;
-use scash_comm::{Caps, Endpoint, GetRange, SegmentId};
+use scash_comm::{Board, Caps, Endpoint, GetRange, SegmentId};
 use scash_join::boot::JobPage;
 use scash_proto::diff::PageBytes;
 use scash_proto::node::MOST_RUNS;
@@ -54,6 +54,11 @@ pub(crate) fn offset(page: u32) -> u64 {
 }
 
 impl RankContext {
+    /// Where ranks meet without messages, if they [may](scash_proto::Config::board).
+    pub(crate) fn board(&self) -> Option<&dyn Board> {
+        self.endpoint.board()
+    }
+
     /// Fetches pages from their home and maps them for reading.
     pub(crate) fn fetch(&self, from: Rank, pages: Strided) -> Result<()> {
         let len = pages.first.count as usize * PAGE;

@@ -9,7 +9,7 @@ use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::frames;
 use crate::runtime::races::Search;
 use crate::runtime::twins::Twins;
-use scash_comm::{Caps, GetRange, PutRange};
+use scash_comm::{Caps, Coming, GetRange, PutRange};
 use scash_proto::diff::{Changes, PageBytes};
 use scash_proto::interpreter::{Answer, MOST_GOT, Machine};
 use scash_proto::node::{Node, Violation};
@@ -324,6 +324,16 @@ impl Machine for RankMachine<'_> {
 
     fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> Result<()> {
         Ok(self.context.endpoint.send(to.0, kind.number(), &[bytes])?)
+    }
+
+    fn come(&mut self, call: u64, digest: Option<u64>) -> Result<()> {
+        if let Some(board) = self.context.board() {
+            board.come(match digest {
+                Some(digest) => Coming::without_words(call, digest),
+                None => Coming::with_words(call),
+            });
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -5,6 +5,7 @@ use super::stall::WaitTimer;
 use super::{Runtime, lock};
 use crate::error::{Error, Result, mismatch};
 use crate::runtime::core::Core;
+use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::stats::BarrierTime;
 use scash_comm::Event;
 use scash_ft::inject::Point;
@@ -13,11 +14,17 @@ use scash_proto::interpreter::Step;
 use scash_proto::node::{Collective, Input, Outcome, Output};
 use scash_proto::wire::reduce::Reduction;
 use std::cell::OnceCell;
+use std::hint::spin_loop;
 use std::sync::{MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long a meeting goes on in which a rank was found to be gone.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Turns of waiting in which a rank that came without words looks at the board so many times before it looks
+/// for anything else: together for some µs.
+const PATIENT_TURNS: u32 = 8;
+const LOOKS: u32 = 30;
 
 /// Which part of the memory barrier an order belongs to; `None` for those that belong to wherever they come
 /// up.
@@ -45,8 +52,8 @@ struct Laps {
 }
 
 impl Laps {
-    fn start() -> Laps {
-        Laps { part: BarrierPart::Diff, since: Instant::now(), time: BarrierTime::default() }
+    fn start(part: BarrierPart) -> Laps {
+        Laps { part, since: Instant::now(), time: BarrierTime::default() }
     }
 
     fn enter(&mut self, part: BarrierPart) {
@@ -175,7 +182,10 @@ impl Drop for Closed<'_> {
 
 impl<'a> Meeting<'a> {
     fn new(runtime: &'a Runtime, ends_job: bool) -> Self {
-        Meeting { runtime, ends_job, laps: Laps::start(), left: Vec::new(), lost: None }
+        // Where frames are shared there is nothing to compare.
+        let shares = runtime.context.frames == FrameSharing::Shared;
+        let part = if shares { BarrierPart::Sync } else { BarrierPart::Diff };
+        Meeting { runtime, ends_job, laps: Laps::start(part), left: Vec::new(), lost: None }
     }
 
     /// Says what this rank came for, carries out orders and takes what arrives until the call is over.
@@ -243,6 +253,16 @@ impl<'a> Meeting<'a> {
                 }
                 Progress::Waits => {}
             }
+            if core.node.waits_for_agreement() {
+                drop(core);
+                let agreed = self.look_at_board(turn);
+                core = lock(&self.runtime.core);
+                if let Some(all) = agreed {
+                    core.node.handle(Input::Agreed(all))?;
+                    turn = 0;
+                    continue;
+                }
+            }
             if self.take(&mut core)? > 0 {
                 turn = 0;
                 continue;
@@ -261,6 +281,21 @@ impl<'a> Meeting<'a> {
             let told = self.runtime.broken.why().map_or(Ok(()), Err);
             self.or_lost(told)?;
         }
+    }
+
+    /// Whether all ranks have come without words, or not, if that is decided. Looks more than once at first,
+    /// if this thread has a core of its own.
+    fn look_at_board(&self, turn: u32) -> Option<bool> {
+        let board = self.runtime.context.board()?;
+        let patient = turn < PATIENT_TURNS && !self.runtime.context.endpoint.cores_are_scarce();
+        for _ in 1..if patient { LOOKS } else { 1 } {
+            let agreed = board.agreed();
+            if agreed.is_some() {
+                return agreed;
+            }
+            spin_loop();
+        }
+        board.agreed()
     }
 
     /// Whether a rank was killed: that explains itself.

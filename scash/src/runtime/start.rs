@@ -41,6 +41,9 @@ const ABI: u32 = 12;
 /// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination
 /// costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
 const ALL_TO_ALL: u32 = 8;
+
+/// The largest job in which each rank looks at the words of all.
+const MOST_ON_BOARD: u32 = 16;
 /// Locks that a rank looks ahead at most, over a network.
 const MOST_AHEAD: u32 = 32;
 
@@ -276,6 +279,7 @@ fn node_config(
         races: config.races != RaceSetting::Off,
         most_objects: frame_agreement::most_objects(frames),
         sharing: frames.sharing(),
+        board: frames == FrameSharing::Shared && size <= MOST_ON_BOARD && endpoint.board().is_some(),
         replicas: 0,
     }
 }

@@ -186,6 +186,8 @@ pub fn setup(seed: u64, sharing: Sharing) -> Setup {
         races: setup.races && sharing == Sharing::Off,
         deaths: Some(if sharing == Sharing::Frames { deaths.on_one_host() } else { deaths }),
         sharing,
+        // No memory is common to hosts.
+        board: setup.board && sharing == Sharing::Frames,
         ..setup
     }
 }

@@ -109,6 +109,9 @@ pub struct Report {
     pub races: Vec<(u32, Race)>,
     /// What each [`Plainly`](super::program::Op::Plainly) found, in the order of the loads.
     pub seen: Vec<Seen>,
+    /// Times that a rank that had come to a call without words saw on the board that another one had some, and
+    /// that all had none.
+    pub agreed: [u64; 2],
     /// Messages sent by each rank.
     pub sent: Vec<u64>,
     /// Ranks told that objects were destroyed.
@@ -189,7 +192,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 42] = [
+pub const OUTPUTS: [&str; 43] = [
     "MapZero",
     "Get",
     "Map",
@@ -232,6 +235,7 @@ pub const OUTPUTS: [&str; 42] = [
     "Unmade",
     "Absent",
     "MarkAll",
+    "Come",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -279,6 +283,7 @@ pub fn output_number(output: &Output) -> usize {
         Output::Unmade { .. } => 39,
         Output::Absent { .. } => 40,
         Output::MarkAll(_) => 41,
+        Output::Come { .. } => 42,
     }
 }
 

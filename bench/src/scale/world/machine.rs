@@ -203,6 +203,10 @@ impl Machine for RankMachine<'_, '_> {
         Ok(())
     }
 
+    fn come(&mut self, _: u64, _: Option<u64>) -> SimulationResult<()> {
+        never("meet by words")
+    }
+
     fn flush(&mut self) -> SimulationResult<()> {
         Ok(())
     }

@@ -52,3 +52,39 @@ fn who_is_about_to_sleep_is_rung_for_and_who_is_awake_is_not() {
     ranks[0].wake(1);
     assert!(is_rung());
 }
+
+#[test]
+fn the_last_one_to_come_is_told_as_well_and_what_is_told_is_no_news() {
+    let ranks = endpoints(3);
+    let coming = |call| Coming::without_words(call, 5);
+    for rank in 0..3 {
+        assert!(!ranks[0].has_any());
+        ranks[rank].come(coming(1));
+    }
+    assert!(ranks[0].has_any());
+    for rank in &ranks {
+        assert_eq!((rank.agreed(), rank.agreed(), rank.has_any()), (Some(true), None, false));
+    }
+    ranks[1].come(coming(2));
+    ranks[2].come(Coming::with_words(2));
+    assert_eq!(
+        (ranks[1].agreed(), ranks[2].agreed()),
+        (Some(false), None),
+        "who has words waits for nothing"
+    );
+}
+
+#[test]
+fn whoever_may_sleep_is_woken_by_the_last_one_and_by_who_has_words() {
+    let ranks = endpoints(3);
+    let is_rung = || ranks[1].inbox.bell().announce().is_none();
+    for words in [false, true] {
+        is_rung();
+        let (second, call) = (usize::from(words), 1 + u64::from(words));
+        ranks[1].come(Coming::without_words(call, 0));
+        ranks[2 * second].come(if words { Coming::with_words(call) } else { Coming::without_words(call, 0) });
+        assert_eq!(is_rung(), words, "one has still to come");
+        ranks[2 - 2 * second].come(Coming::without_words(call, 0));
+        assert!(words || is_rung());
+    }
+}

@@ -49,6 +49,7 @@ impl Interpreter {
                 self.close_batches(m)?;
                 m.node().handle(Input::Flushed)?;
             }
+            Output::Come { call, digest } => m.come(call, digest)?,
             Output::Parcel { to, meeting, home } => {
                 m.send(to, Kind::Parcel, &Parcel { meeting, home }.encode())?;
             }

@@ -225,6 +225,10 @@ impl Machine for Memory {
         Ok(())
     }
 
+    fn come(&mut self, _: u64, _: Option<u64>) -> Done<()> {
+        Ok(())
+    }
+
     fn flush(&mut self) -> Done<()> {
         Ok(())
     }

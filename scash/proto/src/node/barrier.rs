@@ -8,7 +8,8 @@
 //!    r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone has come. (So in base 2; a
 //!    small job whose ranks share memory has one round, in which all send to all.) Tokens carry who came for
 //!    what, whether anybody wrote away from home, first touches, and, routed towards each rank, the number of
-//!    items that were sent to it; the meeting is over when these have arrived, too.
+//!    items that were sent to it; the meeting is over when these have arrived, too. Where ranks have words
+//!    that all see, and none has anything to say, no token is sent: see [`agreement`](super::agreement).
 //! 3. If nobody wrote away from home or operated on a word there, and nobody fetched a page of which its home
 //!    pushes changes (and no first touch was disputed, no home moves): **done**, after one meeting.
 //! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so
@@ -56,7 +57,9 @@ pub(super) struct Meeting {
     pub(super) left_out: bool,
     span: [Attendance; 2],
     /// Items sent, by receiver; later only those whose tokens pass here.
-    counts: BTreeMap<Rank, u64>,
+    pub(super) counts: BTreeMap<Rank, u64>,
+    /// This rank has come without words, and waits for all to agree (`agreement`).
+    pub(super) without_words: bool,
     /// What this rank still says to each peer before the meeting.
     controls: BTreeMap<Rank, Control>,
     pub(super) notices: Vec<Notice>,
@@ -85,6 +88,10 @@ pub(super) struct Meetings {
     pub(super) phase: Phase,
     /// Number of the meeting that this rank is in, or will be in next.
     pub(super) meeting: u32,
+    /// The same number, which never begins anew; and the last one to which this rank came with words
+    /// (`agreement`).
+    pub(super) call: u64,
+    pub(super) spoken: u64,
     /// Who sends tokens to whom.
     pub(super) topology: Dissemination,
     /// What has arrived for this meeting and the next one, by parity.
@@ -107,6 +114,8 @@ impl Meetings {
         Meetings {
             phase: Phase::Running,
             meeting: 0,
+            call: 1,
+            spoken: 0,
             topology,
             slots: [Slot::new(topology), Slot::new(topology)],
             now: Meeting::default(),
@@ -123,6 +132,7 @@ impl Meetings {
         self.slots = [Slot::new(self.topology), Slot::new(self.topology)];
         self.kept.clear();
         self.parcels = Parcels::default();
+        self.spoken = 0;
     }
 }
 
@@ -256,6 +266,14 @@ impl Node {
         }
         self.meetings.now.step = 0;
         self.meetings.now.expected = 0;
+        if part == MeetingStage::Flush && self.comes_without_words() {
+            return Ok(());
+        }
+        self.meet_by_tokens()
+    }
+
+    /// Begins the meeting by messages.
+    pub(super) fn meet_by_tokens(&mut self) -> Result<(), Violation> {
         self.send_tokens();
         self.advance()
     }
@@ -300,7 +318,7 @@ impl Node {
         self.meetings.slots[(self.meetings.meeting % 2) as usize].tokens.iter().flatten()
     }
 
-    fn slot(&mut self) -> &mut Slot {
+    pub(super) fn slot(&mut self) -> &mut Slot {
         &mut self.meetings.slots[(self.meetings.meeting % 2) as usize]
     }
 
@@ -312,6 +330,9 @@ impl Node {
     /// Goes as far as what has arrived allows.
     pub(super) fn advance(&mut self) -> Result<(), Violation> {
         let Phase::Meeting(part) = self.meetings.phase else { return Ok(()) };
+        if self.meetings.now.without_words {
+            return Ok(());
+        }
         while self.meetings.topology.distance(self.meetings.now.step).is_some() {
             let step = self.meetings.now.step as usize;
             let Some(token) = self.slot().tokens[step].take() else { return Ok(()) };
@@ -348,7 +369,7 @@ impl Node {
     }
 
     /// Everybody has come, and everything for this rank has arrived.
-    fn met(&mut self, part: MeetingStage) {
+    pub(super) fn met(&mut self, part: MeetingStage) {
         let span = self.meetings.now.span;
         if span[0].purpose != span[1].purpose {
             self.meetings.phase = Phase::Failed;
@@ -426,6 +447,7 @@ impl Node {
         slot.merged.clear();
         self.meetings.kept.append(&mut slot.controls);
         self.meetings.meeting = self.meetings.meeting.wrapping_add(1);
+        self.meetings.call += 1;
     }
 
     /// The end of the barrier: copies that are not good any more go out of view, what was written is

@@ -115,6 +115,9 @@ pub struct Config {
     /// Which memory ranks have in common. The same at all ranks; none while races are looked for, which only
     /// show where each rank has frames of its own.
     pub sharing: Sharing,
+    /// Whether all ranks have words that all of them see, by which they meet where none has anything to say
+    /// ([`Output::Come`](super::Output::Come)). The same at all ranks.
+    pub board: bool,
     /// On how many hosts beside its own there is a copy of what a rank saves at a checkpoint, or 1 in a job
     /// of one host. 0: ranks that die do not come back, and there are no checkpoints. The same at all ranks.
     pub replicas: u32,
@@ -145,6 +148,7 @@ impl Config {
             races: false,
             most_objects: u32::MAX,
             sharing: Sharing::Off,
+            board: false,
             replicas: 0,
         }
     }

@@ -120,6 +120,9 @@ pub enum Input {
     Unwatchable(Pages),
     /// All orders before [`Output::Flushed`] have been carried out.
     Flushed,
+    /// After an [`Output::Come`] without words: whether all ranks have come to that call for the same, and
+    /// without words; or one that has come has words, or came for something else.
+    Agreed(bool),
     /// A meeting's token.
     Token(Rank, Token),
     /// A peer's word in a meeting.
@@ -365,6 +368,15 @@ pub enum Output {
     Token(Rank, Token),
     /// Answer with [`Input::Flushed`].
     Flushed,
+    /// Tell all ranks at once, where they can see it, that this one has come to the call of that number. With
+    /// a `digest` of what for, it has nothing else to say, and is to hear what the others tell:
+    /// [`Input::Agreed`].
+    Come {
+        /// Their numbers rise.
+        call: u64,
+        /// `None`: there is more to say, by messages.
+        digest: Option<u64>,
+    },
     /// Send the home a diff with nothing in it: what was written is there, by [`Output::PutDiff`].
     Report {
         /// Which page.

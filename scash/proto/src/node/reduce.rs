@@ -10,7 +10,8 @@
 //! different reductions learn it in place of a result. A rank that came for a memory barrier instead sends
 //! none of these messages; but it sends a token to the rank behind it (rank r + 1, modulo n), which tells how
 //! many reductions it has passed, and some rank behind one that came for a barrier came for a reduction. Who
-//! finds that out tells everybody.
+//! finds that out tells everybody. (Where barriers take no tokens, [`agreement`](super::agreement) sees to it
+//! that this one does.)
 //!
 //! **Announcements.** Before objects are destroyed, ranks say by a reduction whether they use one
 //! ([`destroy`](super::destroy)).
@@ -133,6 +134,8 @@ impl Node {
 
     fn begin(&mut self, now: Reducing) {
         let me = now.me;
+        // Who comes to a memory barrier instead sends tokens then.
+        self.come_with_words();
         self.sync.reductions.now = Some(now);
         if let Some(other) = self.barrier_instead() {
             return self.disagree(join([me; 2], [other; 2]));

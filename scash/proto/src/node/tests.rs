@@ -1,6 +1,7 @@
 //! One node, or a few whose messages arrive at once: what they order, order by order. (Whole jobs, with
 //! memory and delays, are for the simulator.)
 
+mod agreement;
 mod ahead;
 mod checkpoint;
 mod collective;

@@ -8,6 +8,7 @@
 use super::{Failure, Result, World};
 use crate::frame::Frames;
 use crate::program::Program;
+use scash_comm::Coming;
 use scash_proto::diff::{Changes, PageBytes};
 use scash_proto::interpreter::{Answer, Interpreter, Machine, Step};
 use scash_proto::node::{Node, Violation};
@@ -279,6 +280,16 @@ impl<P: Program> Machine for RankMachine<'_, P> {
 
     fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> Done<()> {
         self.world.send(self.rank, to, kind, bytes.to_vec());
+        Ok(())
+    }
+
+    fn come(&mut self, call: u64, digest: Option<u64>) -> Done<()> {
+        self.world.meanwhile(self.rank)?;
+        let coming = match digest {
+            Some(digest) => Coming::without_words(call, digest),
+            None => Coming::with_words(call),
+        };
+        self.world.ranks[self.rank].coming = Some(coming);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::net::{Net, Put};
 use super::program::{Interval, Program};
 use super::report::{self, Report};
 use super::rng::{Rng, mix};
+use scash_comm::Coming;
 use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::{Answer, Interpreter};
 use scash_proto::races::Races;
@@ -102,6 +103,8 @@ struct RankState {
     closing: VecDeque<Option<Rank>>,
     /// when all has landed that was put to these ranks.
     closing_waits_for: Vec<Rank>,
+    /// Its word on the board: what it came for last.
+    coming: Option<Coming>,
     /// Threads that got what they waited for, or did not.
     answers: BTreeMap<u64, Answer>,
     /// Gets, by page, that have read and not yet stored.
@@ -195,6 +198,7 @@ impl<P: Program> World<P> {
                 races: setup.races,
                 most_objects: u32::MAX,
                 sharing: setup.sharing,
+                board: setup.board,
                 replicas: setup.deaths.map_or(0, |deaths| deaths.replicas.max(1)),
             }),
             interpreter: Some(Box::new(Interpreter::new(setup.size))),
@@ -207,6 +211,7 @@ impl<P: Program> World<P> {
             marks: BTreeMap::new(),
             closing: VecDeque::new(),
             closing_waits_for: Vec::new(),
+            coming: None,
             answers: BTreeMap::new(),
             copying: vec![0; setup.pages as usize],
             scheduled: false,
@@ -295,7 +300,7 @@ impl<P: Program> World<P> {
                     self.reaches(rank, to as usize) && self.may_land(to as usize, page)
                 }
                 (None, Some(is_able)) => is_able,
-                (None, None) => self.may_close(rank).unwrap_or(true),
+                (None, None) => self.may_close(rank).unwrap_or_else(|| self.may_agree(rank)),
             },
             Task::Channel(from, to) => {
                 self.net.is_empty(number(from), number(to))

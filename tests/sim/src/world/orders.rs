@@ -16,7 +16,7 @@ impl<P: Program> World<P> {
             return Ok(progress);
         }
         let Some(order) = self.ranks[rank].node.poll_output() else {
-            return if self.ends_without_barrier(rank)? {
+            return if self.ends_without_barrier(rank)? || self.agree(rank)? {
                 Ok(Progress::Moved)
             } else {
                 self.step_close(rank)
@@ -59,9 +59,34 @@ impl<P: Program> World<P> {
         Ok(true)
     }
 
+    /// What a rank sees on the board that has come without words. Each word is read at another time.
+    fn seen_on_board(&self, rank: usize) -> Option<bool> {
+        let others = (0..self.ranks.len()).filter(|&other| other != rank);
+        self.ranks[rank].coming?.agrees(others.map(|other| self.ranks[other].coming))
+    }
+
+    /// Whether the driver of a rank could step, as far as the board has to do with it.
+    pub(super) fn may_agree(&self, rank: usize) -> bool {
+        let node = &self.ranks[rank].node;
+        !node.waits_for_agreement() || node.has_orders() || self.seen_on_board(rank).is_some()
+    }
+
+    /// Looks at the board, if the rank waits for all to agree there: whether something is decided.
+    fn agree(&mut self, rank: usize) -> Result<bool> {
+        if !self.ranks[rank].node.waits_for_agreement() {
+            return Ok(false);
+        }
+        let Some(all) = self.seen_on_board(rank) else { return Ok(false) };
+        self.trace(|| format!("rank {rank} sees on the board: all have come without words: {all}"));
+        self.report.agreed[usize::from(all)] += 1;
+        self.tell(rank, Input::Agreed(all))?;
+        Ok(true)
+    }
+
     /// Closes an interval, if all has landed that this waits for.
     fn step_close(&mut self, rank: usize) -> Result<Progress> {
         match self.may_close(rank) {
+            None if self.ranks[rank].node.waits_for_agreement() => return Ok(Progress::Blocked),
             None => {
                 self.ranks[rank].scheduled = false;
                 return Ok(Progress::Idle);

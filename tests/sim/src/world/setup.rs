@@ -53,6 +53,8 @@ pub struct Setup {
     pub races: bool,
     /// See [`scash_proto::Config::sharing`].
     pub sharing: Sharing,
+    /// See [`scash_proto::Config::board`].
+    pub board: bool,
     /// The program has data races. (Without this, to find one is a failure.)
     pub racy: bool,
     /// The program destroys objects that threads wait for, or waits for objects that were destroyed. (Without
@@ -103,6 +105,7 @@ impl Setup {
             base: 2,
             races: false,
             sharing: Sharing::Off,
+            board: false,
             racy: false,
             untimely: false,
             exclusion: true,

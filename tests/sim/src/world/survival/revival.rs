@@ -74,7 +74,10 @@ impl<P: Program> World<P> {
                 self.ranks[rank].life = Life::Returns(Return::Starts);
                 return Ok(Progress::Blocked);
             }
-            Return::Starts => self.restore(rank)?,
+            Return::Starts => {
+                self.ranks[rank].coming = None;
+                self.restore(rank)?
+            }
             Return::Fills(mut left) => match left.pop() {
                 Some((page, bytes)) => {
                     *self.frames(rank).bytes_mut(page) = *bytes;
