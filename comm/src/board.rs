@@ -15,8 +15,8 @@ impl Mark {
 }
 
 /// Words of ranks that share memory: each rank writes its own, and all of them read them, without any message
-/// (after MMP, whose network hardware counts who has come to a barrier; Aoki and others 2006). Words count up
-/// from 0.
+/// (after MMP, whose network hardware counts who has come to a barrier; Aoki and others 2006). A mark's words
+/// count up from 0.
 pub trait Board {
     /// The ranks that have words here, in rising order, this one among them. It stays the same.
     fn ranks(&self) -> Vec<u32>;
@@ -55,8 +55,8 @@ pub trait Board {
 
 /// What a rank comes for, to a call that all ranks make together: a word on the [`Board`].
 ///
-/// A rank comes to one call after the other, and their numbers rise. Nobody leaves one before all have come to
-/// it, and who does so because all [agree](Board::agreed) comes to the next number then. So where one rank
+/// A rank comes to one call after the other, and their numbers rise. Nobody leaves one before all have come
+/// to it, and who does so because all [agree](Board::agreed) comes to the next number then. So where one rank
 /// waits for that, the others are at its call, before it, or one ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coming(u64);
@@ -91,6 +91,11 @@ impl Coming {
     /// Whether the rank has nothing to say.
     pub fn is_without_words(self) -> bool {
         self.0 << NUMBER_BITS != 1 << NUMBER_BITS
+    }
+
+    /// Whether this rank waits for all to agree in a call to which the other came.
+    pub fn waits_in_call_of(self, other: Self) -> bool {
+        self.is_without_words() && self.number() == other.number()
     }
 
     fn number(self) -> u64 {

@@ -86,3 +86,11 @@ fn an_obstacle_at_one_rank_is_one_for_all() {
     assert_eq!(ended.status, 0, "{ended}");
     assert_eq!(ended.err.matches("frames: not shared, for SCASH_FAULT").count(), 3, "{ended}");
 }
+
+#[test]
+fn a_rank_that_only_operates_on_words_hears_that_another_is_gone() {
+    for _ in 0..3 {
+        let ended = sharing(2).run(Path::new(FRAMES), &["words"]);
+        assert!(ended.err.contains("rank 1 is gone"), "rank 0 was not told: {ended}");
+    }
+}

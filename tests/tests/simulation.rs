@@ -67,6 +67,7 @@ struct Sum {
     destroyed: u64,
     in_use: u64,
     unmade: u64,
+    agreed: [u64; 2],
     failures: Vec<(u64, Failure)>,
 }
 
@@ -83,6 +84,7 @@ impl Sum {
                 self.destroyed += r.destroyed;
                 self.in_use += r.in_use;
                 self.unmade += r.unmade;
+                self.agreed = [0, 1].map(|all| self.agreed[all] + r.agreed[all]);
             }
             Err(failure) => self.failures.push((seed, failure)),
         }
@@ -156,6 +158,7 @@ fn random_programs_read_what_was_written_where_ranks_share_frames_and_nothing_is
         "{c:?}"
     );
     assert!(c.barriers > 0 && sum.checked > 0, "{} bytes compared; {c:?}", sum.checked);
+    assert!(sum.agreed[0] > 1000 && sum.agreed[1] > 10_000, "meetings without words: {:?}", sum.agreed);
 }
 
 /// A path that no seed takes is not tested.
@@ -173,5 +176,6 @@ fn everything_occurred(sum: &Sum) {
     }
     assert!(sum.destroyed > 0 && sum.in_use > 0, "{} ends of objects, {} in vain", sum.destroyed, sum.in_use);
     assert!(sum.unmade > 1000, "{} ends of objects that one rank has made", sum.unmade);
+    assert!(sum.agreed[0] > 1000 && sum.agreed[1] > 1000, "meetings without words: {:?}", sum.agreed);
     assert!(sum.largest > 60, "the largest job had {} ranks", sum.largest);
 }

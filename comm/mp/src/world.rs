@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 /// Number of the agreement between ranks of message passing: what is sent, and what lies in shared memory.
 /// Raised whenever either changes.
-pub(super) const ABI: u32 = 6;
+pub(super) const ABI: u32 = 7;
 
 /// The ranks of a job, and a [`Communicator`] of all of them.
 ///

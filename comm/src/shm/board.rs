@@ -53,7 +53,12 @@ impl Board for ShmEndpoint {
         // As in `post`.
         fence(Ordering::SeqCst);
         if !coming.is_without_words() || self.decided().is_some() {
-            self.peers.others().for_each(|(_, peer)| Self::wake_posted(peer));
+            // Who comes later sees this rank's word before it sleeps.
+            let waits = |peer: &Inbox| {
+                Coming::of_word(peer.coming().load(Ordering::Relaxed))
+                    .is_some_and(|theirs| theirs.waits_in_call_of(coming))
+            };
+            self.peers.others().filter(|(_, peer)| waits(peer)).for_each(|(_, peer)| Self::wake_posted(peer));
         }
     }
 

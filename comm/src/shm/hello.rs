@@ -5,7 +5,7 @@ use super::inbox::Layout;
 use crate::{Error, Result};
 
 /// Changes whenever anything in shared memory changes its place or meaning.
-const MAGIC: [u8; 8] = *b"scshm\0\0\x03";
+const MAGIC: [u8; 8] = *b"scshm\0\0\x04";
 
 bitflags::bitflags! {
     /// The descriptors that come with an announcement, behind the inbox and in this order.

@@ -217,6 +217,11 @@ impl Runtime {
         Ok(news)
     }
 
+    /// Whether something that was sent waits for room.
+    fn is_congested(&self) -> bool {
+        (0..self.size).any(|rank| rank != self.rank && self.context.endpoint.is_congested(rank))
+    }
+
     /// What that thread does until the job ends. An error is left for the program's next call, which meets
     /// it, too.
     ///
@@ -240,10 +245,14 @@ impl Runtime {
             if self.waiters.load(Ordering::SeqCst) > 0 {
                 continue;
             }
+            if words {
+                // Of those who compute and use words, nobody else looks whether others live.
+                self.context.endpoint.look_after_peers();
+            }
             match self.answer_once(&mut core) {
                 Ok(0) if words => {
                     drop(core);
-                    std::thread::sleep(AWAY_FROM_WORDS);
+                    std::thread::sleep(if self.is_congested() { MOST_AWAY } else { AWAY_FROM_WORDS });
                 }
                 Ok(0) => self.idle_without(core, u32::MAX),
                 Ok(_) => away = LEAST_AWAY,

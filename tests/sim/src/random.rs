@@ -51,7 +51,7 @@ pub fn setup(seed: u64) -> Setup {
         renewals: rng.pick(&[0, 1, 3, 15]),
         exact_after: Rng::part(seed, 14).pick(&[0, 1, 1, 2, 7]),
         bring: Rng::part(seed, 15).chance(70),
-        board: Rng::part(seed, 18).chance(50),
+        board: Rng::part(seed, 19).chance(50),
         ahead: Rng::part(seed, 17).pick(&[0, 1, 3, 32]),
         most_got: Rng::part(seed, 13).pick(&[1, 2, 3, 64]),
         watch_from: rng.below(4),

@@ -109,8 +109,8 @@ pub struct Report {
     pub races: Vec<(u32, Race)>,
     /// What each [`Plainly`](super::program::Op::Plainly) found, in the order of the loads.
     pub seen: Vec<Seen>,
-    /// Times that a rank that had come to a call without words saw on the board that another one had some, and
-    /// that all had none.
+    /// Times that a rank that had come to a call without words saw on the board that another one had some,
+    /// and that all had none.
     pub agreed: [u64; 2],
     /// Messages sent by each rank.
     pub sent: Vec<u64>,

@@ -1,12 +1,14 @@
 //! Ranks that share frames, or not: `frames rounds COUNT` allocates, checks, writes and frees COUNT times in
 //! a small region, and `frames memory` writes 64 MiB together. Each rank prints what it has found: with
 //! `rounds` whether every byte was right, with `memory` the KiB of shared memory that count as its own
-//! (proportionally), and both times what its accesses made the protocol do.
+//! (proportionally), and both times what its accesses made the protocol do. With `frames words` rank 0
+//! operates on a word until it is told that another rank, which has killed itself, is gone.
 
 #![allow(clippy::print_stdout, reason = "a rank tells what it has checked")]
 
 use scash::runtime::{self, FrameSharing, Runtime};
 use scash::{AllocOptions, Result};
+use scash_comm::{Atomic, Rmw};
 use scash_sim::rng::Rng;
 use std::process::ExitCode;
 
@@ -88,6 +90,18 @@ fn memory(runtime: &Runtime) -> Result<u64> {
     Ok(kib)
 }
 
+/// Rank 0 makes no call that waits for others, or that they could answer.
+fn words(runtime: &Runtime) -> Result<()> {
+    let area = Area::new(runtime, 4096)?;
+    runtime.make_locks(1)?;
+    if runtime.rank() > 0 {
+        std::process::abort();
+    }
+    loop {
+        runtime.atomic(area.start.cast(), Atomic::U64(Rmw::Add(1)))?;
+    }
+}
+
 fn run(arguments: &[String]) -> Result<()> {
     let runtime = runtime::init()?;
     let found = match arguments {
@@ -95,6 +109,7 @@ fn run(arguments: &[String]) -> Result<()> {
             rounds(runtime, count.parse().expect("a number of rounds"))?;
             "every byte was right".to_owned()
         }
+        [what] if what == "words" => return words(runtime),
         _ => format!("{} KiB", memory(runtime)?),
     };
     let (stats, rank) = (runtime.stats(), runtime.rank());

@@ -2,8 +2,8 @@
 //!
 //! Where ranks share frames ([`shared_frames`](super::shared_frames)), a memory barrier has nothing to bring
 //! to anybody, and the token of each rank would say that. Each rank has a word there that all see
-//! ([`Config::board`](super::Config::board)). A rank that comes to a call **without words** writes its number,
-//! and a digest of what it came for, and looks until one of two things is true:
+//! ([`Config::board`](super::Config::board)). A rank that comes to a call **without words** writes its
+//! number, and a digest of what it came for, and looks until one of two things is true:
 //!
 //! - All have come to this call for the same, and without words, or have left it already: the meeting is
 //!   over.
@@ -16,12 +16,12 @@
 //! words until then. If one rank comes with words, or for something else than others, no rank sees all come
 //! without: whoever looks sees that word sooner or later, because that rank waits for tokens of all, or of
 //! some whose tokens wait for those of all others. If all come without words and for the same, none sees
-//! anything else, and all leave; one that is slow may find others at the next call, where nobody gets further
-//! without it.
+//! anything else, and all leave; one that is slow may find others at the next call, where nobody gets
+//! further without it.
 //!
-//! **Reductions** are not meetings, but a rank that comes to one where others come to a barrier is to learn it
-//! by their tokens ([`reduce`](super::reduce)). So who comes to a reduction has words for the call that is
-//! next.
+//! **Reductions** are not meetings, but a rank that comes to one where others come to a barrier is to learn
+//! it by their tokens ([`reduce`](super::reduce)). So who comes to a reduction has words for the call that
+//! is next.
 
 use super::collective::purpose;
 use super::{Collective, MeetingStage, Node, Output, Phase, Violation};
@@ -93,8 +93,8 @@ impl Node {
     }
 }
 
-/// The same at all ranks for the same, and hardly ever for something else: a wrong program is told so by tokens
-/// unless two of its purposes happen to agree in some 47 bits.
+/// The same at all ranks for the same, and hardly ever for something else: a wrong program is told so by
+/// tokens unless two of its purposes happen to agree in some 47 bits.
 fn digest(purpose: Purpose) -> u64 {
     if purpose == Purpose([0; 4]) {
         // The plain memory barrier.

@@ -57,7 +57,7 @@ fn setup(seed: u64, ranks: u32) -> Setup {
     let limited = seed & 1 == 0;
     Setup {
         seed,
-        board: Rng::part(seed, 18).chance(50),
+        board: Rng::part(seed, 19).chance(50),
         puts_at_once: rng.chance(50),
         messaged: rng.pick(&[0, 0, 50]),
         fetch_first: rng.between(1, 2),
