@@ -59,8 +59,8 @@ impl<P: Program> World<P> {
         Ok(true)
     }
 
-    /// What a rank sees on the board that has come without words. (All words at once: what it would see of one
-    /// of them before stays as it is until this rank has left the call.)
+    /// What a rank sees on the board that has come without words. (All words at once: what it would see of
+    /// one of them before stays as it is until this rank has left the call.)
     fn seen_on_board(&self, rank: usize) -> Option<bool> {
         let others = (0..self.ranks.len()).filter(|&other| other != rank);
         self.ranks[rank].coming?.agrees(others.map(|other| self.ranks[other].coming))
