@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 /// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two
 /// arrays that change roles read each one in every second interval.
 const REUSE_WITHIN: u64 = 4;
-/// Intervals that a subscriber gives a page, once out of its view, to be read again.
+/// Intervals that a subscriber gives a page, once out of its view, to be read again; doubled as often as
+/// would have spared it a fetch after it had left. (A cycle of many barriers uses a page in a few of them,
+/// one after the other, and so does the next one.)
 const WATCH: u32 = 8;
 /// Intervals until a subscribed page is looked at for the first time; doubles with each time that it proves
 /// to be read.
@@ -260,13 +262,18 @@ impl Node {
         }
     }
 
-    /// Whether a copy that was just fetched is worth a subscription.
-    pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> bool {
-        let again = || {
-            let last = self.table.cached(page).and_then(|page| page.last_fetched(self.interval));
-            last.is_some_and(|ago| ago <= REUSE_WITHIN)
-        };
-        protocol != Protocol::Adaptive || again()
+    /// Whether a copy that was just fetched is worth a subscription, and how many times the time that it is
+    /// given to be read is to be doubled. Twice or more where this rank has left, and would not have had to
+    /// fetch it again with so much patience.
+    pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> Option<u64> {
+        if protocol != Protocol::Adaptive {
+            return Some(0);
+        }
+        let copy = self.table.cached(page)?;
+        let missed = copy.left(self.interval).map(|ago| patient(copy.patience()) + ago);
+        let patience = missed.and_then(|late| (1..=3).find(|&times| late < patient(times)));
+        let again = copy.last_fetched(self.interval).is_some_and(|ago| ago <= REUSE_WITHIN);
+        patience.or(again.then_some(0))
     }
 
     /// Whether a copy stays writable at the end of this barrier if it is written in each interval. Not where
@@ -289,9 +296,10 @@ impl Node {
     /// Looks at the subscribed pages whose turn it is: those that were taken out of view and not read since
     /// are left; others are taken out of view, or left alone for longer and longer.
     pub(super) fn look_at_subscriptions(&mut self, hidden: &mut Vec<u32>) {
-        for page in self.learning.wheel.take(self.interval) {
+        let interval = self.interval;
+        for page in self.learning.wheel.take(interval) {
             let adapts = self.protocol(page) == Protocol::Adaptive;
-            let look = |copy: &mut CachedPage| (adapts && copy.is_shared()).then(|| copy.look());
+            let look = |copy: &mut CachedPage| (adapts && copy.is_shared()).then(|| copy.look(interval));
             let after = match self.table.change_copy(page, look).flatten() {
                 None => continue,
                 Some(Look::Left) => {
@@ -300,14 +308,19 @@ impl Node {
                 }
                 Some(Look::Written) => WATCH,
                 Some(Look::Read(times)) => FIRST_LOOK << times.min(3),
-                Some(Look::Hidden) => {
+                Some(Look::Hidden(patience)) => {
                     hidden.push(page);
-                    WATCH
+                    WATCH << patience
                 }
             };
             self.learning.wheel.schedule(page, self.interval, after);
         }
     }
+}
+
+/// Intervals that a page is given to be read with that much patience.
+fn patient(times: u64) -> u64 {
+    u64::from((WATCH << times).min(SLOTS - 1))
 }
 
 #[cfg(test)]

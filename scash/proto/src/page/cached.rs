@@ -38,6 +38,12 @@ const FETCHED_SHIFT: u32 = 48;
 const FETCHED: u64 = 0x7f;
 const RENEWALS_SHIFT: u32 = 56;
 const FOUND_SHIFT: u32 = 60;
+const PATIENCE_SHIFT: u32 = 62;
+
+/// In place of a number of looks at a copy that is held no more: a look had found that it was not read. In
+/// vain: not even in the longer time that it had been given.
+const LEFT: u64 = 1;
+const LEFT_IN_VAIN: u64 = 2;
 
 /// In place of a number of renewals in vain: the home was asked to track the page.
 const ASKED: u64 = 0b111;
@@ -89,8 +95,8 @@ pub(crate) enum Look {
     Written,
     /// It was read, and had been so many times before.
     Read(u64),
-    /// It was taken out of view, to see whether it is read.
-    Hidden,
+    /// It was taken out of view, to see whether it is read. The time for that is doubled so many times.
+    Hidden(u64),
 }
 
 /// What is left to be done about a copy that an acquire ends, or that is given up.
@@ -164,7 +170,8 @@ impl CachedPage {
         if self.0.has(flag::FETCHED) {
             write!(f, " in {}", self.0.field(FETCHED_SHIFT, FETCHED))?;
         }
-        write!(f, ", renewals {}, found read {}", self.renewals(), self.found())
+        let (found, patience) = (self.found(), self.patience());
+        write!(f, ", renewals {}, found read {found}, patience {patience}", self.renewals())
     }
 
     pub(crate) fn hold(self) -> Hold {
@@ -241,18 +248,30 @@ impl CachedPage {
         self.0.field(RENEWALS_SHIFT, 0xf)
     }
 
-    /// Times that a look found it read, which halves the rate of looking.
+    /// Times that a look found it read, which halves the rate of looking; 3: at least.
     fn found(self) -> u64 {
-        self.0.field(FOUND_SHIFT, 0xf)
+        self.0.field(FOUND_SHIFT, 0b11)
     }
 
     fn set_found(&mut self, found: u64) {
-        self.0.set_field(FOUND_SHIFT, 0xf, found.min(15));
+        self.0.set_field(FOUND_SHIFT, 0b11, found.min(3));
+    }
+
+    /// How many times the time is doubled, at most 3, that it is given to be read once out of view.
+    pub(crate) fn patience(self) -> u64 {
+        self.0.field(PATIENCE_SHIFT, 0b11)
+    }
+
+    /// How many intervals ago (mod 128) a look found it unread, so that this rank left, if that was the last
+    /// that happened to it, and it had not been given longer in vain.
+    pub(crate) fn left(self, interval: u32) -> Option<u64> {
+        let left = self.hold() == Hold::Nothing && self.found() == LEFT;
+        self.last_fetched(interval).filter(|_| left)
     }
 
     /// It was fetched. `renewals`: how often it is renewed by acquires, if one had ended it. `wanted`: a
-    /// lease is worth a subscription.
-    pub(crate) fn fetched(&mut self, interval: u32, renewals: u64, wanted: bool) {
+    /// lease is worth a subscription, and how long that is to wait then ([`patience`](Self::patience)).
+    pub(crate) fn fetched(&mut self, interval: u32, renewals: u64, wanted: Option<u64>) {
         if self.0.has(flag::ENDED) {
             self.0.set_field(RENEWALS_SHIFT, 0xf, renewals.min(15));
         }
@@ -261,10 +280,16 @@ impl CachedPage {
         self.0.set_access(Access::Read);
         if !self.is_shared() {
             self.set_hold(Hold::Lease);
-            if wanted {
+            self.set_found(0);
+            self.0.set_field(PATIENCE_SHIFT, 0b11, wanted.unwrap_or(0).min(3));
+            if wanted.is_some() {
                 self.0.set(flag::WANTED);
             }
         }
+        self.note_interval(interval);
+    }
+
+    fn note_interval(&mut self, interval: u32) {
         self.0.set(flag::FETCHED);
         self.0.set_field(FETCHED_SHIFT, FETCHED, u64::from(interval));
     }
@@ -297,10 +322,12 @@ impl CachedPage {
     }
 
     /// Looks whether a subscription is worth it.
-    pub(crate) fn look(&mut self) -> Look {
+    pub(crate) fn look(&mut self, interval: u32) -> Look {
         if self.is_hidden() || self.access() == Access::None {
-            self.set_found(0);
+            let in_vain = self.patience() > 0 && self.found() == 0;
             self.leave();
+            self.set_found(if in_vain { LEFT_IN_VAIN } else { LEFT });
+            self.note_interval(interval);
             Look::Left
         } else if self.access() == Access::Write || self.is_dirty() {
             Look::Written
@@ -312,7 +339,7 @@ impl CachedPage {
         } else {
             self.0.set(flag::LOOKED_AT);
             self.hide();
-            Look::Hidden
+            Look::Hidden(self.patience())
         }
     }
 
@@ -329,6 +356,7 @@ impl CachedPage {
         if self.is_hidden() {
             self.set_view(View::Plain);
         }
+        self.set_found(0);
         self.0.clear(flag::LOOKED_AT | flag::FRESH);
     }
 

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_copy_that_the_barrier_does_not_look_at_cannot_end_with_it() {
         let mut page = copy();
-        page.fetched(7, 0, false);
+        page.fetched(7, 0, None);
         assert_eq!(rule(page), None);
         page.0.clear(flag::LISTED);
         assert_eq!(rule(page), Some("what ends with this interval is on the list of the barrier"));
@@ -215,7 +215,7 @@ mod tests {
         let mut page = copy();
         page.show();
         assert_eq!(rule(page), Some("what can be read, is wanted, or is out of view for a while, is held"));
-        page.fetched(7, 0, false);
+        page.fetched(7, 0, None);
         page.write(false);
         assert_eq!(rule(page), None);
         page.0.clear(flag::TWIN);

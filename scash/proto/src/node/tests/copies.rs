@@ -472,3 +472,31 @@ fn a_protocol_that_changes_reaches_the_home_although_an_acquire_has_ended_the_co
     let updated: Vec<Rank> = job.nodes[1].update_sharers(0).collect();
     assert_eq!(updated, [Rank(2)], "the home is to tell rank 0, not to bring it changes");
 }
+
+/// A job of two ranks in which rank 0 reads page 0, at home at rank 1, in two intervals one after the other
+/// of every so many. How often it has fetched the page in so many intervals more, after as many.
+fn fetches_of_bursts(every: usize, intervals: usize) -> u64 {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    let mut fetched = [0; 2];
+    for half in &mut fetched {
+        for interval in 0..intervals {
+            if interval % every < 2 {
+                job.touch(0, 0, Access::Read);
+            }
+            job.write(1, 0);
+            job.barrier();
+        }
+        *half = job.nodes[0].counters().fetched;
+    }
+    fetched[1] - fetched[0]
+}
+
+#[test]
+fn a_page_that_is_read_again_after_its_rank_has_left_is_kept_for_longer() {
+    // Once out of view it has 8 intervals, or twice as many and so on, to be read again, up to 63.
+    for every in [16, 24, 40, 56] {
+        assert!(fetches_of_bursts(every, 10 * every) <= 2, "read in 2 intervals of {every}");
+    }
+    let fetches = fetches_of_bursts(100, 1000);
+    assert!((10..=20).contains(&fetches), "{fetches} fetches: nobody is as patient as that");
+}
