@@ -263,7 +263,7 @@ impl Node {
     }
 
     /// Whether a copy that was just fetched is worth a subscription, and how many times the time that it is
-    /// given to be read is to be doubled. Twice or more where this rank has left, and would not have had to
+    /// given to be read is to be doubled: once or more where this rank has left, and would not have had to
     /// fetch it again with so much patience.
     pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> Option<u64> {
         if protocol != Protocol::Adaptive {
