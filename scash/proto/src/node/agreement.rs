@@ -40,23 +40,22 @@ impl Node {
             return false;
         };
         self.meetings.now.without_words = true;
-        self.out.push_back(Output::Come { call: self.meetings.call, digest: Some(digest) });
+        self.out.push_back(Output::Come { call: self.meetings.meeting.into(), digest: Some(digest) });
         true
     }
 
     /// This rank has something to say before the end of the call that it comes to, or before the next one.
     pub(super) fn come_with_words(&mut self) {
-        let call = self.meetings.call;
-        if self.cfg.board && self.meetings.spoken != call {
-            self.meetings.spoken = call;
-            self.out.push_back(Output::Come { call, digest: None });
+        let call = self.meetings.meeting;
+        if self.cfg.board && self.meetings.spoken.replace(call) != Some(call) {
+            self.out.push_back(Output::Come { call: call.into(), digest: None });
         }
     }
 
     /// A digest of what this rank came for, if it has nothing else to say.
     fn digest(&self) -> Option<u64> {
         let now = &self.meetings.now;
-        let says = self.meetings.spoken == self.meetings.call
+        let says = self.meetings.spoken == Some(self.meetings.meeting)
             || now.away
             || now.due
             || now.left_out

@@ -88,10 +88,8 @@ pub(super) struct Meetings {
     pub(super) phase: Phase,
     /// Number of the meeting that this rank is in, or will be in next.
     pub(super) meeting: u32,
-    /// The same number, which never begins anew; and the last one to which this rank came with words
-    /// (`agreement`).
-    pub(super) call: u64,
-    pub(super) spoken: u64,
+    /// The last one to which this rank came with words (`agreement`).
+    pub(super) spoken: Option<u32>,
     /// Who sends tokens to whom.
     pub(super) topology: Dissemination,
     /// What has arrived for this meeting and the next one, by parity.
@@ -114,8 +112,7 @@ impl Meetings {
         Meetings {
             phase: Phase::Running,
             meeting: 0,
-            call: 1,
-            spoken: 0,
+            spoken: None,
             topology,
             slots: [Slot::new(topology), Slot::new(topology)],
             now: Meeting::default(),
@@ -132,7 +129,7 @@ impl Meetings {
         self.slots = [Slot::new(self.topology), Slot::new(self.topology)];
         self.kept.clear();
         self.parcels = Parcels::default();
-        self.spoken = 0;
+        self.spoken = None;
     }
 }
 
@@ -447,7 +444,6 @@ impl Node {
         slot.merged.clear();
         self.meetings.kept.append(&mut slot.controls);
         self.meetings.meeting = self.meetings.meeting.wrapping_add(1);
-        self.meetings.call += 1;
     }
 
     /// The end of the barrier: copies that are not good any more go out of view, what was written is

@@ -372,7 +372,7 @@ pub enum Output {
     /// a `digest` of what for, it has nothing else to say, and is to hear what the others tell:
     /// [`Input::Agreed`].
     Come {
-        /// Their numbers rise.
+        /// The number of its first meeting: they rise, but for their wrapping around.
         call: u64,
         /// `None`: there is more to say, by messages.
         digest: Option<u64>,
