@@ -39,7 +39,8 @@ fn token() -> Vec<u8> {
 fn control() -> Vec<u8> {
     let list = || vec![Pages { first: 0, count: 3 }, Pages { first: 300, count: 1 }];
     let subscribe = vec![(Pages::one(9), CopyMode::Update), (Pages::one(11), CopyMode::Invalidate)];
-    Control { stale: list(), subscribe, leave: list(), fresh: list(), operated: list() }.encode(5)
+    Control { stale: list(), subscribe, leave: list(), fresh: list(), operated: list(), ask: list() }
+        .encode(5)
 }
 
 fn syncs() -> Vec<Vec<u8>> {

@@ -364,3 +364,36 @@ fn who_operates_on_a_word_gets_the_page_again() {
         });
     }
 }
+
+/// A home asks a rank whether it reads what it is brought. While that is silent, its copy is brought up to date
+/// all the same, to the end of the barrier in which the home gives it up; from then on it is told of the next
+/// write. Some once turned it into one that is told while a page was on its way to it: it had neither.
+#[test]
+fn a_sharer_that_does_not_answer_is_brought_what_was_ordered_and_told_of_what_follows() {
+    let pages = 16;
+    for messaged in [0, 50, 100] {
+        let base = Setup { messaged, board: true, ..Setup::new(3, pages) };
+        schedules(base, || {
+            let mut script = Script::new(3, pages);
+            let adaptive = AllocOptions { placement: Placement::Rank(0), ..AllocOptions::default() };
+            let area = script.alloc(pages, adaptive);
+            for i in 0..36u32 {
+                script.interval(|interval| {
+                    for page in area.iter() {
+                        // The writer, and in half of the pages their home.
+                        for writer in 0..2 - page % 2 {
+                            let half = part(page, 1 - writer, 2);
+                            let reads = i < 5 || i >= 8 + page;
+                            if i % 2 == 0 {
+                                interval.push(1 - writer, Op::Write(half, i.to_le_bytes()[0]));
+                            } else if reads {
+                                interval.push(2, Op::Read(half));
+                            }
+                        }
+                    }
+                });
+            }
+            script
+        });
+    }
+}

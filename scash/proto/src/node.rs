@@ -41,6 +41,7 @@ mod objects;
 mod orders;
 mod own;
 mod races;
+mod readers;
 mod reduce;
 mod served;
 mod shared_frames;

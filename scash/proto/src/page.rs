@@ -64,7 +64,7 @@
 //! | [`fetched`](CachedPage::fetched), [`broadcast`](CachedPage::broadcast) | readable; `Nothing` → `Lease`. A lease that is *wanted* becomes a subscription at the barrier |
 //! | [`write`](CachedPage::write) | read → write, with a twin |
 //! | [`close`](CachedPage::close), [`put_back`](CachedPage::put_back) | an interval ends: compared; quiet if unchanged, read again if it is twice |
-//! | [`hide`](CachedPage::hide), [`show`](CachedPage::show), [`look`](CachedPage::look) | plain ↔ hidden; a subscription that is still hidden at the next look is left |
+//! | [`ask`](CachedPage::ask), [`hide`](CachedPage::hide), [`show`](CachedPage::show) | plain ↔ hidden; who is asked whether it reads a page says so once it does |
 //! | [`end`](CachedPage::end) | an acquire: `Lease` → `Nothing`; a subscription is outdated |
 //! | [`renew`](CachedPage::renew) | the same, of a page that is used again and again: it stays as it is |
 //! | [`renewed_in_vain`](CachedPage::renewed_in_vain), [`becomes_exact`](CachedPage::becomes_exact) | its home is asked to name its writes; it does |
@@ -81,11 +81,12 @@
 //! bits 24..31  common facts    on which lists it is, fetching, twin, dirty, stale
 //! bits 32..64  facts of the role:
 //!   home       32 claimed, 33 watched, 34 messaged, 35 messaged before; 40..42 tracking;
-//!              56..60 score; 60..64 patience
+//!              42..49 times brought, 49..52 trust; 56..60 score; 60..64 patience
 //!   copy       32..34 hold, 34..36 view;
-//!              36..45 looked at, wanted, reported, fresh, ahead, quiet, ended, fetched, exact;
+//!              36..45 asked, wanted, reported, fresh, ahead, quiet, ended, fetched, exact;
 //!              45..48 renewals in vain (7: the home was asked);
-//!              48..56 interval (mod 256) of the last fetch; 56..60 renewals left; 60..64 times found read
+//!              48..54 interval (mod 64) of the last fetch, or of the home's write if 60, told;
+//!              54 updated, 55 changed; 56..60 renewals left; 61..63 times brought and not read
 //!   unclaimed  32..34 hold (nothing or lease), 42 ended
 //! ```
 //!
@@ -102,7 +103,7 @@ mod word;
 
 #[cfg(test)]
 use cached::View;
-pub(crate) use cached::{CachedPage, Gone, Hold, Look};
+pub(crate) use cached::{CachedPage, Gone, Hold, UNREAD};
 pub(crate) use home::{HomePage, Tracked, Tracking, Untracked};
 pub(crate) use table::{List, PageTable};
 pub(crate) use unclaimed::UnclaimedPage;

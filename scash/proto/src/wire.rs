@@ -194,6 +194,8 @@ pub struct Control {
     pub fresh: Vec<Pages>,
     /// Pages of the receiver with words that the sender has operated on in this interval.
     pub operated: Vec<Pages>,
+    /// Pages of the sender of which it asks whether the receiver reads what it is brought.
+    pub ask: Vec<Pages>,
 }
 
 fn put_rank(w: &mut Writer<'_>, rank: Rank) {
@@ -330,6 +332,8 @@ impl Control {
         self.fresh.iter().for_each(|&p| put_pages(&mut w, p));
         w.varint(self.operated.len() as u64);
         self.operated.iter().for_each(|&p| put_pages(&mut w, p));
+        w.varint(self.ask.len() as u64);
+        self.ask.iter().for_each(|&p| put_pages(&mut w, p));
         out
     }
 
@@ -346,8 +350,9 @@ impl Control {
         let leave = list(&mut r, 2, pages)?;
         let fresh = list(&mut r, 2, pages)?;
         let operated = list(&mut r, 2, pages)?;
+        let ask = list(&mut r, 2, pages)?;
         r.finish()?;
-        Ok((meeting, Control { stale, subscribe, leave, fresh, operated }))
+        Ok((meeting, Control { stale, subscribe, leave, fresh, operated, ask }))
     }
 }
 
@@ -480,6 +485,7 @@ mod tests {
             leave: vec![Pages { first: 7, count: 1 }],
             fresh: vec![Pages { first: 70, count: 2 }],
             operated: vec![Pages::one(5), Pages { first: 80, count: 3 }],
+            ask: vec![Pages { first: 90, count: 2 }],
         };
         assert_eq!(Control::decode(&c.encode(5)), Ok((5, c)));
     }

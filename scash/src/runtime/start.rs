@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever
 /// either changes.
-const ABI: u32 = 13;
+const ABI: u32 = 14;
 
 /// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination
 /// costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.

@@ -174,11 +174,12 @@ impl Liar<'_> {
 
     fn distort_control(&mut self, mut control: Control) -> Control {
         let pages = self.some_pages();
-        match self.rng.below(5) {
+        match self.rng.below(6) {
             0 => control.stale.push(pages),
             1 => control.leave.push(pages),
             2 => control.operated.push(pages),
             3 => control.subscribe.push((pages, CopyMode::Update)),
+            4 => control.ask.push(pages),
             _ => control.subscribe.push((pages, CopyMode::Invalidate)),
         }
         control

@@ -6,20 +6,16 @@ use super::watch::Watched;
 use super::write_runs::WriteRuns;
 use super::{Collective, Config, MOST_AHEAD, Node, Protocol};
 use crate::copyset::CopyMode;
-use crate::page::{CachedPage, Look};
+use crate::page::{CachedPage, UNREAD};
 use crate::{Pages, Rank, Strided};
 use std::collections::BTreeMap;
 
 /// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two
 /// arrays that change roles read each one in every second interval.
 const REUSE_WITHIN: u64 = 4;
-/// Intervals that a subscriber gives a page, once out of its view, to be read again; doubled as often as
-/// would have spared it a fetch after it had left. (A cycle of many barriers uses a page in a few of them,
-/// one after the other, and so does the next one.)
-const WATCH: u32 = 8;
-/// Intervals until a subscribed page is looked at for the first time; doubles with each time that it proves
-/// to be read.
-const FIRST_LOOK: u32 = 4;
+/// A page that is fetched again within so many intervals after its home wrote it is kept up to date again, even
+/// if it once was in vain; and however often it was, if it is in the first.
+pub(super) const SOON: u64 = 4;
 
 /// A copy that is predicted to be written is protected once in so many intervals, to see whether it still is:
 /// its home may put its own changes into the frame before the barrier compares it, and they look like this
@@ -183,31 +179,6 @@ impl FaultStreams {
     }
 }
 
-const SLOTS: u32 = 64;
-
-/// Subscribed pages by the interval in which they are to be looked at (modulo 64).
-#[derive(Clone, Debug)]
-pub(super) struct Wheel {
-    slots: Vec<Vec<u32>>,
-}
-
-impl Default for Wheel {
-    fn default() -> Self {
-        Wheel { slots: vec![Vec::new(); SLOTS as usize] }
-    }
-}
-
-impl Wheel {
-    fn schedule(&mut self, page: u32, interval: u32, after: u32) {
-        let slot = interval.wrapping_add(after.clamp(1, SLOTS - 1)) % SLOTS;
-        self.slots[slot as usize].push(page);
-    }
-
-    fn take(&mut self, interval: u32) -> Vec<u32> {
-        std::mem::take(&mut self.slots[(interval % SLOTS) as usize])
-    }
-}
-
 /// What faults and writers have taught this rank.
 #[derive(Clone, Debug)]
 pub(super) struct Learning {
@@ -217,7 +188,6 @@ pub(super) struct Learning {
     pub(super) writes: FaultStreams,
     /// How long such runs are where many of them grow at the same time.
     pub(super) runs: WriteRuns,
-    wheel: Wheel,
     /// Home pages whose writes are noticed without faults.
     pub(super) watched: Vec<Watched>,
     pub(super) migration: Migration,
@@ -231,7 +201,6 @@ impl Learning {
             streams: FaultStreams::of_fetches(cfg),
             writes: FaultStreams::of_writes(cfg),
             runs: WriteRuns::default(),
-            wheel: Wheel::default(),
             watched: Vec::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
             moves: BTreeMap::new(),
@@ -243,37 +212,51 @@ impl Learning {
         self.streams = FaultStreams::of_fetches(cfg);
         self.writes = FaultStreams::of_writes(cfg);
         self.runs = WriteRuns::default();
-        self.wheel = Wheel::default();
         self.watched.clear();
         self.migration.reborn();
     }
 }
 
 impl Node {
-    fn protocol(&self, page: u32) -> Protocol {
+    pub(super) fn protocol(&self, page: u32) -> Protocol {
         self.heap.find(page).map_or(Protocol::Adaptive, |a| a.options.protocol)
     }
 
-    /// The mode in which this rank wants to be a sharer of a page.
-    pub(super) fn wanted_mode(&self, page: u32) -> CopyMode {
+    /// The mode in which this rank wants to be a sharer of a page, of which it has this copy.
+    pub(super) fn wanted_mode(&self, page: u32, copy: CachedPage) -> CopyMode {
         match self.protocol(page) {
-            Protocol::Invalidate => CopyMode::Invalidate,
-            Protocol::Update | Protocol::Adaptive => CopyMode::Update,
+            Protocol::Adaptive if copy.is_updated() => CopyMode::Update,
+            Protocol::Invalidate | Protocol::Adaptive => CopyMode::Invalidate,
+            Protocol::Update => CopyMode::Update,
         }
     }
 
-    /// Whether a copy that was just fetched is worth a subscription, and how many times the time that it is
-    /// given to be read is to be doubled: once or more where this rank has left, and would not have had to
-    /// fetch it again with so much patience.
-    pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> Option<u64> {
-        if protocol != Protocol::Adaptive {
-            return Some(0);
-        }
+    /// Whether a copy that was just fetched is worth a subscription, and in which mode.
+    ///
+    /// One that is only read here was most likely written at home since it was fetched the last time, and will
+    /// be again: it is kept up to date. One that is written here may be nobody else's. So its home first only
+    /// tells when it has written it; if the page is used here soon after that, both use it, and it is kept up
+    /// to date, too. Soon is the very next interval where no network makes a fetch cost more than the twins
+    /// and comparisons of both.
+    ///
+    /// What was kept up to date in vain is so again only if it is used soon after a write.
+    pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> Option<CopyMode> {
         let copy = self.table.cached(page)?;
-        let missed = copy.left(self.interval).map(|ago| patient(copy.patience()) + ago);
-        let patience = missed.and_then(|late| (1..=3).find(|&times| late < patient(times)));
+        let told = copy.told(self.interval);
         let again = copy.last_fetched(self.interval).is_some_and(|ago| ago <= REUSE_WITHIN);
-        patience.or(again.then_some(0))
+        let is_only_read = copy.unread() == 0 && !copy.has_changed();
+        let at_once = copy.unread() == UNREAD || copy.has_changed() && self.cfg.puts_at_once;
+        let updated = match told {
+            Some(_) if is_only_read => true,
+            Some(ago) => ago <= if at_once { 1 } else { SOON },
+            None => is_only_read && again,
+        };
+        match protocol {
+            Protocol::Update => Some(CopyMode::Update),
+            Protocol::Invalidate => Some(CopyMode::Invalidate),
+            Protocol::Adaptive if updated => Some(CopyMode::Update),
+            Protocol::Adaptive => again.then_some(CopyMode::Invalidate),
+        }
     }
 
     /// Whether a copy stays writable at the end of this barrier if it is written in each interval. Not where
@@ -285,42 +268,6 @@ impl Node {
         let doubts = (self.interval.wrapping_add(page / TOGETHER)).is_multiple_of(DOUBT_AFTER);
         self.cfg.predict && !self.cfg.races && !self.keeps_back() && plain && !doubts
     }
-
-    /// A page became subscribed: looks at it later, if its allocation adapts.
-    pub(super) fn watch_later(&mut self, page: u32) {
-        if self.protocol(page) == Protocol::Adaptive {
-            self.learning.wheel.schedule(page, self.interval, FIRST_LOOK);
-        }
-    }
-
-    /// Looks at the subscribed pages whose turn it is: those that were taken out of view and not read since
-    /// are left; others are taken out of view, or left alone for longer and longer.
-    pub(super) fn look_at_subscriptions(&mut self, hidden: &mut Vec<u32>) {
-        let interval = self.interval;
-        for page in self.learning.wheel.take(interval) {
-            let adapts = self.protocol(page) == Protocol::Adaptive;
-            let look = |copy: &mut CachedPage| (adapts && copy.is_shared()).then(|| copy.look(interval));
-            let after = match self.table.change_copy(page, look).flatten() {
-                None => continue,
-                Some(Look::Left) => {
-                    self.leave(page);
-                    continue;
-                }
-                Some(Look::Written) => WATCH,
-                Some(Look::Read(times)) => FIRST_LOOK << times.min(3),
-                Some(Look::Hidden(patience)) => {
-                    hidden.push(page);
-                    WATCH << patience
-                }
-            };
-            self.learning.wheel.schedule(page, self.interval, after);
-        }
-    }
-}
-
-/// Intervals that a page is given to be read with that much patience.
-fn patient(times: u64) -> u64 {
-    u64::from((WATCH << times).min(SLOTS - 1))
 }
 
 #[cfg(test)]
@@ -442,13 +389,5 @@ mod tests {
         let mut s = FaultStreams::new(8, 32);
         let fetches = walk(&mut s, column(0, 1, 9, 12));
         assert!(fetches.iter().all(|&(runs, count)| runs == 1 || count <= 9), "{fetches:?}");
-    }
-
-    #[test]
-    fn a_look_is_never_further_away_than_the_wheel_is_round() {
-        let mut w = Wheel::default();
-        w.schedule(9, 10, 1000);
-        assert_eq!(w.take(10 + 63), [9]);
-        assert!(w.take(10 + 63).is_empty());
     }
 }

@@ -92,6 +92,7 @@ impl Node {
             .chain(&control.leave)
             .chain(&control.fresh)
             .chain(&control.operated)
+            .chain(&control.ask)
             .chain(control.subscribe.iter().map(|(p, _)| p));
         if all.any(|p| p.end() > pages) {
             return Err(Violation { rank: from, what: "a page outside of the region" });

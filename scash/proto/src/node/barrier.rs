@@ -181,12 +181,7 @@ impl Node {
             self.flush_page(page);
         }
         due.clear();
-        let mut hidden = std::mem::take(&mut due);
-        self.look_at_subscriptions(&mut hidden);
-        hidden.sort_unstable();
-        runs(&hidden, |p| self.out.push_back(Output::Unmap(p)));
-        hidden.clear();
-        self.scratch = hidden;
+        self.scratch = due;
         self.push_predicted();
         self.scan_watched();
         self.close_what_is_freed();
@@ -224,7 +219,7 @@ impl Node {
             self.meetings.now.say(home, |c| Pages::append(&mut c.fresh, page));
         }
         if copy.is_wanted() {
-            let mode = self.wanted_mode(page);
+            let mode = self.wanted_mode(page, copy);
             self.meetings.now.say(home, |c| match c.subscribe.last_mut() {
                 Some((run, m)) if run.end() == page && *m == mode => run.count += 1,
                 _ => c.subscribe.push((Pages::one(page), mode)),
@@ -453,9 +448,10 @@ impl Node {
         self.compare_writes();
         self.end_tracking_for_leases();
         let controls = std::mem::take(&mut self.meetings.kept);
+        let interval = self.interval;
         for (_, control) in &controls {
             for page in control.stale.iter().flat_map(|p| p.iter()) {
-                if self.table.change_copy(page, CachedPage::home_wrote).is_some() {
+                if self.table.change_copy(page, |copy| copy.home_wrote(interval)).is_some() {
                     self.table.touch(page);
                 }
             }
@@ -473,7 +469,9 @@ impl Node {
         self.sync.reductions.barrier();
         for (rank, control) in controls {
             self.change_sharers(rank, &control, &mut protect);
+            self.look_whether_read(&control.ask, &mut unmap);
         }
+        self.bring_no_more();
         self.drop_idle_predictions(&mut protect);
         self.review_watched(&mut protect);
         self.watch_runs(&mut protect);
@@ -532,7 +530,6 @@ impl Node {
         }
         if let Some(new) = ended.subscribed {
             self.counters.subscribed += u64::from(new);
-            self.watch_later(page);
         }
     }
 

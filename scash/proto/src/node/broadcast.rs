@@ -97,7 +97,9 @@ impl Node {
                 if self.table.get(page).access() != Access::None {
                     continue;
                 }
-                let Some(mut copy) = self.cached_page(page, home) else { continue };
+                let Some(mut copy) = self.cached_page(page, home).filter(|copy| !copy.is_asked()) else {
+                    continue;
+                };
                 copy.broadcast();
                 self.table.put(page, copy);
                 self.table.touch(page);

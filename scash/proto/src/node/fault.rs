@@ -3,6 +3,7 @@
 //! Runs inside a signal handler: nothing here allocates (the touched list is threaded through the page table;
 //! orders fit the reserved queue).
 
+use super::adapt::SOON;
 use super::{Node, Output};
 use crate::copyset::CopyMode;
 use crate::page::{Access, CachedPage, HomePage, List, Page, UnclaimedPage};
@@ -236,7 +237,9 @@ impl Node {
     /// The page was out of view only to see whether it is read. It is.
     fn show(&mut self, page: u32) {
         self.found_used(page);
-        self.table.change_copy(page, CachedPage::show);
+        if self.table.change_copy(page, CachedPage::show) == Some(true) {
+            self.table.touch(page);
+        }
         self.out.push_back(Output::Map(Pages::one(page), Access::Read));
     }
 
@@ -321,6 +324,9 @@ impl Node {
         for page in pages.iter() {
             let wanted = self.worth_keeping(page, protocol);
             let Some(mut copy) = self.table.cached(page) else { continue };
+            if copy.told(self.interval).is_some_and(|ago| ago <= SOON) {
+                copy.fetched_soon();
+            }
             copy.fetched(self.interval, self.cfg.renewals, wanted);
             self.table.put(page, copy);
             self.table.touch(page);
@@ -337,7 +343,7 @@ impl Node {
     pub(super) fn copied(&mut self, page: u32) {
         let Some(mut copy) = self.table.cached(page).filter(|copy| copy.is_shared()) else { return };
         // While a new mode is wanted, the old one is in force.
-        let told = self.wanted_mode(page) == CopyMode::Invalidate && !copy.is_wanted();
+        let told = self.wanted_mode(page, copy) == CopyMode::Invalidate && !copy.is_wanted();
         if !told {
             copy.freshen();
             self.table.put(page, copy);

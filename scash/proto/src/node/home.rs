@@ -21,6 +21,10 @@ pub(super) struct Homes {
     deferred_pushes: Vec<u32>,
     /// Pages whose changes went to sharers by message, in this barrier or the one before.
     messaged: Vec<u32>,
+    /// Sharers that were asked whether they read what they are brought, and have not answered (`readers`).
+    pub(super) unanswered: BTreeMap<u32, Copyset>,
+    /// Pages of which the barrier's end finds that they were asked long ago.
+    pub(super) in_vain: Vec<u32>,
     /// Pages that are tracked until the memory barrier for leases of other ranks (`exact`).
     pub(super) asked: BTreeSet<u32>,
     /// Of these, those that the next record tells of.
@@ -38,6 +42,12 @@ impl Homes {
     /// Pages of which somebody has copies.
     pub(super) fn entries(&self) -> usize {
         self.directory.len()
+    }
+
+    /// A sharer of a page is to be told of the next write, and brought nothing.
+    pub(super) fn tell_only(&mut self, page: u32, rank: Rank) {
+        let set = self.directory.get_mut(&page).filter(|set| set.contains(rank.0));
+        set.map(|set| set.insert(rank.0, CopyMode::Invalidate));
     }
 
     /// Bytes of the directory, without the links of the tree that holds it.
@@ -74,6 +84,7 @@ impl Homes {
     /// Nothing is known of these pages any more.
     pub(super) fn forget(&mut self, pages: Pages) {
         cut_out(&mut self.directory, pages.iter());
+        cut_out(&mut self.unanswered, pages.iter());
         cut_out(&mut self.given, pages.iter());
         self.predicted.retain(|page| !pages.iter().contains(page));
         self.asked.retain(|page| !pages.iter().contains(page));
@@ -175,13 +186,18 @@ impl Node {
     /// Notes that the changes of a page are brought to its sharers.
     fn count_updates(&mut self, page: u32, except: Option<Rank>, by: Transfer) {
         let Some(set) = self.homes.directory.get(&page) else { return };
+        let mut brought = false;
         for (r, _) in set.iter().filter(|&(r, mode)| mode == CopyMode::Update && Some(Rank(r)) != except) {
+            brought = true;
             self.counters.updates += 1;
             match by {
                 Transfer::Message => self.meetings.now.sent(Rank(r), 1),
                 Transfer::ZeroCopy if self.cfg.puts_at_once => {}
                 Transfer::ZeroCopy => self.meetings.now.say(Rank(r), |_| {}),
             }
+        }
+        if brought {
+            self.brought(page, except);
         }
     }
 
@@ -217,6 +233,7 @@ impl Node {
             if !self.table.at_home(page).is_some_and(|home| home.is_tracked()) {
                 continue;
             }
+            group.iter().for_each(|&(_, writer)| self.answers(page, writer));
             if self.update_sharers(page).any(|r| Some(r) != sole) {
                 self.out.push_back(Output::PushWhole { page, except: sole });
                 self.count_updates(page, sole, self.cfg.transfer);
@@ -269,6 +286,7 @@ impl Node {
         let Tracked { was_free, protect } = home.track(mode);
         self.table.put(page, home);
         self.homes.loses_untracked(was_free);
+        self.answers(page, rank);
         protect
     }
 
@@ -276,7 +294,9 @@ impl Node {
     pub(super) fn remove_sharer(&mut self, page: u32, rank: Rank) {
         let Some(set) = self.homes.directory.get_mut(&page) else { return };
         set.remove(rank.0);
-        if set.is_empty() {
+        let is_empty = set.is_empty();
+        self.answers(page, rank);
+        if is_empty {
             self.untrack(page);
         }
     }
@@ -285,6 +305,7 @@ impl Node {
     /// asked to hear of them.
     pub(super) fn untrack(&mut self, page: u32) {
         self.homes.directory.remove(&page);
+        self.homes.unanswered.remove(&page);
         if !self.homes.asked.contains(&page) && self.open_untracked(page) {
             self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
         }
@@ -318,13 +339,5 @@ impl Node {
             protect.push(page);
             false
         });
-    }
-
-    /// This rank is a sharer of a page no longer, and says so at this barrier.
-    pub(super) fn leave(&mut self, page: u32) {
-        self.table.touch(page);
-        if let Some(home) = self.home(page) {
-            self.meetings.now.say(home, |c| Pages::append(&mut c.leave, page));
-        }
     }
 }

@@ -2,13 +2,14 @@
 
 use super::word::{Word, flag as common};
 use super::{Access, BarrierEnd};
+use crate::copyset::CopyMode;
 
 /// Facts of copies.
 pub(super) mod flag {
     /// Stays writable at the end of the barrier, and has a twin: it is written in every interval.
     pub(in crate::page) const PREDICTED: u64 = 1 << 31;
-    /// Was out of view when it was last looked at.
-    pub(in crate::page) const LOOKED_AT: u64 = 1 << 36;
+    /// Its home has asked whether it is read.
+    pub(in crate::page) const ASKED: u64 = 1 << 36;
     /// The home is told at the next barrier how this copy is to be kept: a lease becomes a subscription, a
     /// subscription gets another mode.
     pub(in crate::page) const WANTED: u64 = 1 << 37;
@@ -26,8 +27,12 @@ pub(super) mod flag {
     pub(in crate::page) const FETCHED: u64 = 1 << 43;
     /// From a record on that this rank has applied, those of the home name the page if it has written it.
     pub(in crate::page) const EXACT: u64 = 1 << 44;
-    /// Had changed when a barrier compared it with its twin the last time.
+    /// Held, or wanted, in update mode: its home brings what it writes.
+    pub(in crate::page) const UPDATED: u64 = 1 << 54;
+    /// Had changed when it was compared with its twin the last time.
     pub(in crate::page) const CHANGED: u64 = 1 << 55;
+    /// Its home told that it was written, and it was not fetched since.
+    pub(in crate::page) const TOLD: u64 = 1 << 60;
 }
 
 const HOLD_SHIFT: u32 = 32;
@@ -35,21 +40,17 @@ const VIEW_SHIFT: u32 = 34;
 const VAIN_SHIFT: u32 = 45;
 const FETCHED_SHIFT: u32 = 48;
 /// Of the number of the last fetch's interval, so many bits are kept.
-const FETCHED: u64 = 0x7f;
+const FETCHED: u64 = 0x3f;
 const RENEWALS_SHIFT: u32 = 56;
-const FOUND_SHIFT: u32 = 60;
-const PATIENCE_SHIFT: u32 = 62;
-
-/// In place of a number of looks at a copy that is held no more: a look had found that it was not read. In
-/// vain: not even in the longer time that it had been given.
-const LEFT: u64 = 1;
-const LEFT_IN_VAIN: u64 = 2;
+const UNREAD_SHIFT: u32 = 61;
+/// Most times in a row that are counted in which a copy was brought up to date and not read.
+pub(crate) const UNREAD: u64 = 0b11;
 
 /// In place of a number of renewals in vain: the home was asked to track the page.
-const ASKED: u64 = 0b111;
+const TRACKED: u64 = 0b111;
 
-pub(super) const NAMES: [(u64, &str); 11] = [
-    (flag::LOOKED_AT, "looked at"),
+pub(super) const NAMES: [(u64, &str); 13] = [
+    (flag::ASKED, "asked"),
     (flag::WANTED, "wanted"),
     (flag::REPORTED, "reported"),
     (flag::FRESH, "fresh"),
@@ -59,7 +60,9 @@ pub(super) const NAMES: [(u64, &str); 11] = [
     (flag::FETCHED, "fetched"),
     (flag::EXACT, "exact"),
     (flag::PREDICTED, "predicted"),
+    (flag::UPDATED, "updated"),
     (flag::CHANGED, "changed"),
+    (flag::TOLD, "told"),
 ];
 
 /// By what right this rank has a copy.
@@ -84,19 +87,6 @@ pub(crate) enum View {
     Hidden = 1,
     /// Older than an acquire: to be fetched again, unless its home brings it at a barrier.
     Outdated = 2,
-}
-
-/// What a look at a subscription has found or done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// It was not read: this rank leaves.
-    Left,
-    /// It is written here, so used.
-    Written,
-    /// It was read, and had been so many times before.
-    Read(u64),
-    /// It was taken out of view, to see whether it is read. The time for that is doubled so many times.
-    Hidden(u64),
 }
 
 /// What is left to be done about a copy that an acquire ends, or that is given up.
@@ -170,8 +160,7 @@ impl CachedPage {
         if self.0.has(flag::FETCHED) {
             write!(f, " in {}", self.0.field(FETCHED_SHIFT, FETCHED))?;
         }
-        let (found, patience) = (self.found(), self.patience());
-        write!(f, ", renewals {}, found read {found}, patience {patience}", self.renewals())
+        write!(f, ", renewals {}, unread {}", self.renewals(), self.unread())
     }
 
     pub(crate) fn hold(self) -> Hold {
@@ -232,12 +221,17 @@ impl CachedPage {
         self.0.has(flag::PREDICTED)
     }
 
-    /// Whether it had changed when a barrier compared it the last time.
+    /// Whether it had changed when it was compared the last time.
     pub(crate) fn has_changed(self) -> bool {
         self.0.has(flag::CHANGED)
     }
 
-    /// How many intervals ago it was last fetched (mod 128).
+    /// Whether it is held, or wanted, in update mode.
+    pub(crate) fn is_updated(self) -> bool {
+        self.0.has(flag::UPDATED)
+    }
+
+    /// How many intervals ago it was last fetched, or its home told that it was written (mod 64).
     pub(crate) fn last_fetched(self, interval: u32) -> Option<u64> {
         let then = self.0.field(FETCHED_SHIFT, FETCHED);
         self.0.has(flag::FETCHED).then_some(u64::from(interval).wrapping_sub(then) & FETCHED)
@@ -248,30 +242,31 @@ impl CachedPage {
         self.0.field(RENEWALS_SHIFT, 0xf)
     }
 
-    /// Times that a look found it read, which halves the rate of looking; 3: at least.
-    fn found(self) -> u64 {
-        self.0.field(FOUND_SHIFT, 0b11)
+    /// How many intervals ago its home told that it was written (mod 64), if it was not fetched since.
+    pub(crate) fn told(self, interval: u32) -> Option<u64> {
+        self.last_fetched(interval).filter(|_| self.0.has(flag::TOLD))
     }
 
-    fn set_found(&mut self, found: u64) {
-        self.0.set_field(FOUND_SHIFT, 0b11, found.min(3));
+    /// How many times in a row it was brought up to date and not read, as far as counted ([`UNREAD`]).
+    pub(crate) fn unread(self) -> u64 {
+        self.0.field(UNREAD_SHIFT, UNREAD)
     }
 
-    /// How many times the time is doubled, at most 3, that it is given to be read once out of view.
-    pub(crate) fn patience(self) -> u64 {
-        self.0.field(PATIENCE_SHIFT, 0b11)
+    /// It was told of, and fetched so soon after that that it would not have been brought in vain. (One that
+    /// had been brought was told of late.)
+    pub(crate) fn fetched_soon(&mut self) {
+        if !self.is_updated() {
+            self.set_unread(self.unread().saturating_sub(1));
+        }
     }
 
-    /// How many intervals ago (mod 128) a look found it unread, so that this rank left, if that was the last
-    /// that happened to it, and it had not been given longer in vain.
-    pub(crate) fn left(self, interval: u32) -> Option<u64> {
-        let left = self.hold() == Hold::Nothing && self.found() == LEFT;
-        self.last_fetched(interval).filter(|_| left)
+    pub(super) fn set_unread(&mut self, times: u64) {
+        self.0.set_field(UNREAD_SHIFT, UNREAD, times.min(UNREAD));
     }
 
     /// It was fetched. `renewals`: how often it is renewed by acquires, if one had ended it. `wanted`: a
-    /// lease is worth a subscription, and how long that is to wait then ([`patience`](Self::patience)).
-    pub(crate) fn fetched(&mut self, interval: u32, renewals: u64, wanted: Option<u64>) {
+    /// lease is worth a subscription, in this mode.
+    pub(crate) fn fetched(&mut self, interval: u32, renewals: u64, wanted: Option<CopyMode>) {
         if self.0.has(flag::ENDED) {
             self.0.set_field(RENEWALS_SHIFT, 0xf, renewals.min(15));
         }
@@ -280,12 +275,18 @@ impl CachedPage {
         self.0.set_access(Access::Read);
         if !self.is_shared() {
             self.set_hold(Hold::Lease);
-            self.set_found(0);
-            self.0.set_field(PATIENCE_SHIFT, 0b11, wanted.unwrap_or(0).min(3));
+            self.0.clear(flag::TOLD | flag::UPDATED);
             if wanted.is_some() {
                 self.0.set(flag::WANTED);
             }
+            if wanted == Some(CopyMode::Update) {
+                self.0.set(flag::UPDATED);
+            } else {
+                // Whether it is only read is seen anew.
+                self.0.clear(flag::CHANGED);
+            }
         }
+        self.answer();
         self.note_interval(interval);
     }
 
@@ -309,38 +310,50 @@ impl CachedPage {
         }
     }
 
+    /// Whether its home has asked whether it is read, and is to be told.
+    pub(crate) fn is_asked(self) -> bool {
+        self.0.has(flag::ASKED)
+    }
+
+    /// Its home asks whether it is read. Returns whether it was in view, and is out of it to see that. What is
+    /// written here shows by itself that it is used.
+    pub(crate) fn ask(&mut self) -> bool {
+        let was_read = self.access() == Access::Read;
+        if self.hold() == Hold::Subscription && self.access() != Access::Write {
+            self.0.set(flag::ASKED);
+            if was_read {
+                self.hide();
+            }
+        }
+        self.is_hidden() && was_read
+    }
+
+    /// It is used: if its home has asked, it is told so at the next barrier, as if it began. Returns whether
+    /// it is.
+    fn answer(&mut self) -> bool {
+        let asked = self.0.has(flag::ASKED);
+        if asked {
+            self.0.clear(flag::ASKED);
+            self.want();
+        }
+        asked
+    }
+
     /// Goes out of view to see whether it is used.
     pub(crate) fn hide(&mut self) {
         self.set_view(View::Hidden);
         self.0.set_access(Access::None);
     }
 
-    /// It is used.
-    pub(crate) fn show(&mut self) {
+    /// It is used. Returns whether its home is to be told so at the next barrier.
+    pub(crate) fn show(&mut self) -> bool {
         self.set_view(View::Plain);
         self.0.set_access(Access::Read);
-    }
-
-    /// Looks whether a subscription is worth it.
-    pub(crate) fn look(&mut self, interval: u32) -> Look {
-        if self.is_hidden() || self.access() == Access::None {
-            let in_vain = self.patience() > 0 && self.found() == 0;
-            self.leave();
-            self.set_found(if in_vain { LEFT_IN_VAIN } else { LEFT });
-            self.note_interval(interval);
-            Look::Left
-        } else if self.access() == Access::Write || self.is_dirty() {
-            Look::Written
-        } else if self.0.has(flag::LOOKED_AT) {
-            self.0.clear(flag::LOOKED_AT);
-            let found = self.found();
-            self.set_found(found + 1);
-            Look::Read(found)
-        } else {
-            self.0.set(flag::LOOKED_AT);
-            self.hide();
-            Look::Hidden(self.patience())
+        let asked = self.answer();
+        if asked {
+            self.set_unread(0);
         }
+        asked
     }
 
     /// The home is to be told at the next barrier how a subscription is to be kept.
@@ -356,8 +369,7 @@ impl CachedPage {
         if self.is_hidden() {
             self.set_view(View::Plain);
         }
-        self.set_found(0);
-        self.0.clear(flag::LOOKED_AT | flag::FRESH);
+        self.0.clear(flag::ASKED | flag::FRESH | flag::TOLD);
     }
 
     /// This rank is a sharer no longer, from this barrier on.
@@ -366,9 +378,14 @@ impl CachedPage {
         self.0.set(common::STALE);
     }
 
-    /// In a barrier, the home tells that it was written.
-    pub(crate) fn home_wrote(&mut self) {
+    /// In the barrier at the end of this interval, the home tells that it was written.
+    pub(crate) fn home_wrote(&mut self, interval: u32) {
+        if self.0.has(flag::ASKED) {
+            self.set_unread(self.unread() + 1);
+        }
         self.leave();
+        self.0.set(flag::TOLD);
+        self.note_interval(interval);
     }
 
     /// In a barrier, this rank leaves what it has given up.
@@ -379,6 +396,10 @@ impl CachedPage {
 
     /// It becomes writable, with a twin. `ahead`: without having been written.
     pub(crate) fn write(&mut self, ahead: bool) {
+        // It was thought to be only read here.
+        if self.is_leased() && !self.has_changed() {
+            self.0.clear(flag::UPDATED);
+        }
         self.0.set(common::TWIN | common::DIRTY | if ahead { flag::AHEAD } else { 0 });
         self.0.set_access(Access::Write);
     }
@@ -413,6 +434,7 @@ impl CachedPage {
     pub(crate) fn put_back(&mut self, changed: bool) {
         if changed {
             self.0.clear(flag::QUIET | flag::AHEAD);
+            self.0.set(flag::CHANGED);
             self.report();
         } else if self.access() == Access::Write {
             self.0.set(flag::QUIET);
@@ -451,7 +473,7 @@ impl CachedPage {
 
     /// Whether anything is known of how its home tracks it, which the barrier ends.
     pub(super) fn is_counted_in_vain(self) -> bool {
-        self.0.has(flag::EXACT) || self.0.field(VAIN_SHIFT, ASKED) > 0
+        self.0.has(flag::EXACT) || self.0.field(VAIN_SHIFT, TRACKED) > 0
     }
 
     /// From now on records of its home name it if the home has written it. Returns whether this spares a
@@ -464,7 +486,7 @@ impl CachedPage {
 
     /// Whether renewals in vain are counted: not if its home was asked to track the page, or does.
     pub(crate) fn counts_in_vain(self) -> bool {
-        self.ends_with_any_record() && self.0.field(VAIN_SHIFT, ASKED) != ASKED
+        self.ends_with_any_record() && self.0.field(VAIN_SHIFT, TRACKED) != TRACKED
     }
 
     /// One renewal of four.
@@ -478,17 +500,17 @@ impl CachedPage {
         if !self.counts_in_vain() {
             return false;
         }
-        let times = self.0.field(VAIN_SHIFT, ASKED);
+        let times = self.0.field(VAIN_SHIFT, TRACKED);
         let asks = times + 1 >= enough;
-        self.0.set_field(VAIN_SHIFT, ASKED, if asks { ASKED } else { times + 1 });
+        self.0.set_field(VAIN_SHIFT, TRACKED, if asks { TRACKED } else { times + 1 });
         asks
     }
 
     /// A renewal brought something: the home writes the page now and then, and a fault for each time would
     /// cost it more than renewals in vain cost here.
     pub(crate) fn renewed_usefully(&mut self) {
-        if self.0.field(VAIN_SHIFT, ASKED) != ASKED {
-            self.0.set_field(VAIN_SHIFT, ASKED, 0);
+        if self.0.field(VAIN_SHIFT, TRACKED) != TRACKED {
+            self.0.set_field(VAIN_SHIFT, TRACKED, 0);
         }
     }
 
@@ -547,7 +569,7 @@ impl CachedPage {
                 | flag::EXACT
                 | flag::PREDICTED,
         );
-        self.0.set_field(VAIN_SHIFT, ASKED, 0);
+        self.0.set_field(VAIN_SHIFT, TRACKED, 0);
         ended
     }
 }

@@ -130,10 +130,10 @@ impl CachedPage {
             ),
             ("what is out of view cannot be read", view == View::Plain || access == Access::None),
             (
-                "only a subscription is outdated, looked at, or fresh",
+                "only a subscription is outdated, asked for, or fresh",
                 stale
                     || self.is_shared()
-                    || view != View::Outdated && !self.0.has(copies::LOOKED_AT | copies::FRESH),
+                    || view != View::Outdated && !self.0.has(copies::ASKED | copies::FRESH),
             ),
             (
                 "a page that is asked for is not writable, or only out of view",

@@ -22,6 +22,9 @@ pub(super) mod flag {
 }
 
 const TRACKING_SHIFT: u32 = 40;
+const BROUGHT_SHIFT: u32 = 42;
+const BROUGHT: u64 = 0x7f;
+const TRUST_SHIFT: u32 = 49;
 const SCORE_SHIFT: u32 = 56;
 const PATIENCE_SHIFT: u32 = 60;
 
@@ -137,6 +140,31 @@ impl HomePage {
         self.0.set_field(PATIENCE_SHIFT, 0xf, patience.min(15));
     }
 
+    /// Its changes are brought to sharers once more. Returns how often they were since they were last known
+    /// to be read, or since that was last asked.
+    pub(crate) fn brought(&mut self) -> u64 {
+        let times = (self.0.field(BROUGHT_SHIFT, BROUGHT) + 1).min(BROUGHT);
+        self.0.set_field(BROUGHT_SHIFT, BROUGHT, times);
+        times
+    }
+
+    /// It begins anew to count how often its changes are brought.
+    pub(crate) fn forget_brought(&mut self) {
+        self.0.set_field(BROUGHT_SHIFT, BROUGHT, 0);
+    }
+
+    /// How often in a row all sharers were found to read what they are brought, at most 7.
+    pub(crate) fn trust(self) -> u64 {
+        self.0.field(TRUST_SHIFT, 0b111)
+    }
+
+    /// All sharers were found to, or not.
+    pub(crate) fn found_read(&mut self, by_all: bool) {
+        let trust = if by_all { (self.trust() + 1).min(0b111) } else { 0 };
+        self.0.set_field(TRUST_SHIFT, 0b111, trust);
+        self.forget_brought();
+    }
+
     /// Used here, while nobody has copies.
     pub(crate) fn open(&mut self) {
         self.0.set_access(Access::Write);
@@ -219,6 +247,7 @@ impl HomePage {
         }
         if !self.is_tracked() {
             self.set_score(0);
+            self.found_read(false);
         }
         let least = if mode == CopyMode::Update { Tracking::Updated } else { Tracking::Told };
         self.set_tracking(self.tracking().max(least));

@@ -14,7 +14,7 @@ fn unclaimed() -> UnclaimedPage {
 #[test]
 fn facts_of_a_word_do_not_disturb_each_other() {
     let mut page = unclaimed().learn(Rank(MAX_RANKS - 1));
-    page.fetched(0x1ff, 99, Some(0));
+    page.fetched(0x1ff, 99, Some(CopyMode::Update));
     page.write(true);
     page.put_back(false);
     assert_eq!((page.home(), page.access()), (Some(Rank(MAX_RANKS - 1)), Access::Write));
@@ -35,7 +35,7 @@ fn facts_of_a_word_do_not_disturb_each_other() {
 #[test]
 fn a_role_takes_nothing_along_to_the_next() {
     let mut copy = unclaimed().learn(Rank(1));
-    copy.fetched(7, 3, Some(0));
+    copy.fetched(7, 3, Some(CopyMode::Update));
     copy.end_interval();
     assert_eq!(copy.hold(), Hold::Subscription);
     let home = copy.take_over(Rank(0));
@@ -56,7 +56,7 @@ fn a_role_takes_nothing_along_to_the_next() {
 #[test]
 fn a_subscription_that_changes_its_mode_still_does_after_an_acquire() {
     let mut page = unclaimed().learn(Rank(1));
-    page.fetched(7, 0, Some(0));
+    page.fetched(7, 0, Some(CopyMode::Update));
     page.end_interval();
     page.want();
     page.end();
@@ -67,7 +67,7 @@ fn a_subscription_that_changes_its_mode_still_does_after_an_acquire() {
 #[test]
 fn a_page_that_is_given_up_is_left_and_what_is_outdated_is_looked_at() {
     let mut page = unclaimed().learn(Rank(1));
-    page.fetched(7, 0, Some(0));
+    page.fetched(7, 0, Some(CopyMode::Update));
     page.end_interval();
     page.fetched(8, 0, None);
     page.end();
@@ -81,39 +81,54 @@ fn a_page_that_is_given_up_is_left_and_what_is_outdated_is_looked_at() {
     assert_eq!(page.hold(), Hold::Nothing);
 }
 
-/// A subscription of that much patience that was taken out of view, and never read again: as a look at that
-/// time leaves it.
-fn left_at(interval: u32, patience: u64) -> CachedPage {
+/// A subscription in update mode, in view.
+fn updated() -> CachedPage {
     let mut page = unclaimed().learn(Rank(1));
-    page.fetched(7, 0, Some(patience));
+    page.fetched(7, 0, Some(CopyMode::Update));
     page.end_interval();
     page.fetched(8, 0, None);
-    assert_eq!(page.look(9), Look::Hidden(patience));
-    assert_eq!(page.look(interval), Look::Left);
     page.end_interval();
     page
 }
 
 #[test]
-fn a_copy_knows_when_it_was_left_until_it_is_fetched_again() {
-    let mut page = left_at(20, 0);
-    assert_eq!((page.left(20), page.left(51)), (Some(0), Some(31)));
-    page.fetched(51, 0, Some(3));
-    assert_eq!((page.left(51), page.patience()), (None, 3));
-    assert_eq!(left_at(20, 2).left(21), None, "more time was given in vain");
+fn who_is_asked_whether_a_copy_is_read_says_so_once_when_it_is() {
+    let mut page = updated();
+    assert!(page.ask() && page.is_hidden() && !page.is_wanted());
+    assert!(!page.ask(), "it is out of view already");
+    assert!(page.show() && page.is_wanted(), "it subscribes once more");
+    assert_eq!(page.end_interval().subscribed, Some(false));
+    page.hide();
+    assert!(!page.show(), "nobody has asked");
 }
 
 #[test]
-fn a_subscription_keeps_its_patience_as_long_as_it_is_read_in_time() {
-    let mut page = unclaimed().learn(Rank(1));
-    page.fetched(7, 0, Some(3));
-    page.end_interval();
-    page.fetched(8, 0, None);
-    for looks in 0..6 {
-        assert_eq!(page.look(10), Look::Hidden(3));
-        page.show();
-        assert_eq!(page.look(20), Look::Read(looks.min(3)));
+fn what_is_written_here_shows_by_itself_that_it_is_used() {
+    let mut page = updated();
+    page.write(false);
+    assert!(!page.ask());
+    assert_eq!(page.access(), Access::Write);
+}
+
+#[test]
+fn a_copy_counts_how_often_it_was_brought_in_vain_until_it_is_read_out_of_view() {
+    let mut page = updated();
+    page.home_wrote(9);
+    assert_eq!((page.unread(), page.told(11)), (0, Some(2)), "nobody had asked");
+    for times in [1, 2, 3, 3] {
+        let mut page_again = updated();
+        page_again.set_unread(page.unread());
+        page_again.ask();
+        page_again.home_wrote(20);
+        page_again.end_interval();
+        assert_eq!(page_again.unread(), times);
+        page = page_again;
     }
-    assert_eq!((page.look(30), page.look(90)), (Look::Hidden(3), Look::Left));
-    assert_eq!((page.left(91), page.patience()), (Some(1), 3), "it was read before");
+    page.fetched(21, 0, Some(CopyMode::Update));
+    page.end_interval();
+    page.fetched(22, 0, None);
+    assert_eq!((page.unread(), page.told(22)), (UNREAD, None));
+    page.ask();
+    page.show();
+    assert_eq!(page.unread(), 0);
 }

@@ -84,6 +84,7 @@ fn lie() -> impl Strategy<Value = Input> {
         |(stale, subscribe, leave)| Control {
             fresh: stale.clone(),
             operated: leave.clone(),
+            ask: leave.clone(),
             stale,
             subscribe,
             leave,
