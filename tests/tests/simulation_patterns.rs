@@ -89,8 +89,8 @@ fn an_adaptive_stencil_is_asked_about_less_and_less() {
         let steady = first + 8..first + 140;
         assert_eq!(gained(&report, steady.clone(), |c| c.write_faults), 0);
         assert_eq!(gained(&report, steady.clone(), |c| c.fetched), 0);
-        // Each of the twelve subscribed pages is taken out of view when it was brought 4 times, and then 8, 16
-        // and 32 times more, and found read: in every second interval one array's pages are brought.
+        // Each of the twelve subscribed pages is taken out of view when it was brought 4 times, and then 8,
+        // 16 and 32 times more, and found read: in every second interval one array's pages are brought.
         let asks = |i: &usize| report.gained(*i).read_faults > 0;
         let asked: Vec<usize> = steady.clone().filter(asks).map(|i| i - first).collect();
         assert_eq!(asked, [11, 12, 27, 28, 59, 60, 123, 124]);

@@ -365,9 +365,9 @@ fn who_operates_on_a_word_gets_the_page_again() {
     }
 }
 
-/// A home asks a rank whether it reads what it is brought. While that is silent, its copy is brought up to date
-/// all the same, to the end of the barrier in which the home gives it up; from then on it is told of the next
-/// write. Some once turned it into one that is told while a page was on its way to it: it had neither.
+/// A home asks a rank whether it reads what it is brought. While that is silent, its copy is brought up to
+/// date all the same, to the end of the barrier in which the home gives it up; from then on it is told of the
+/// next write. Some once turned it into one that is told while a page was on its way to it: it had neither.
 #[test]
 fn a_sharer_that_does_not_answer_is_brought_what_was_ordered_and_told_of_what_follows() {
     let pages = 16;

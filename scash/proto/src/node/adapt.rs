@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two
 /// arrays that change roles read each one in every second interval.
 const REUSE_WITHIN: u64 = 4;
-/// A page that is fetched again within so many intervals after its home wrote it is kept up to date again, even
-/// if it once was in vain; and however often it was, if it is in the first.
+/// A page that is fetched again within so many intervals after its home wrote it is kept up to date again,
+/// even if it once was in vain; and however often it was, if it is in the first.
 pub(super) const SOON: u64 = 4;
 
 /// A copy that is predicted to be written is protected once in so many intervals, to see whether it still is:
@@ -233,11 +233,11 @@ impl Node {
 
     /// Whether a copy that was just fetched is worth a subscription, and in which mode.
     ///
-    /// One that is only read here was most likely written at home since it was fetched the last time, and will
-    /// be again: it is kept up to date. One that is written here may be nobody else's. So its home first only
-    /// tells when it has written it; if the page is used here soon after that, both use it, and it is kept up
-    /// to date, too. Soon is the very next interval where no network makes a fetch cost more than the twins
-    /// and comparisons of both.
+    /// One that is only read here was most likely written at home since it was fetched the last time, and
+    /// will be again: it is kept up to date. One that is written here may be nobody else's. So its home first
+    /// only tells when it has written it; if the page is used here soon after that, both use it, and it is
+    /// kept up to date, too. Soon is the very next interval where no network makes a fetch cost more than the
+    /// twins and comparisons of both.
     ///
     /// What was kept up to date in vain is so again only if it is used soon after a write.
     pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> Option<CopyMode> {

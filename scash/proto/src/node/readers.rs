@@ -2,9 +2,9 @@
 //!
 //! A home that brings its changes to a copy cannot see whether it is read, and the copy's rank cannot see how
 //! often something is brought. So the home counts how often it has brought a page, and now and then asks. Who
-//! is asked takes its copy out of view; when it is read, it says so at the next memory barrier, by subscribing
-//! once more. Somebody who has said nothing until the page was brought [`IN_VAIN`] times more is only told of
-//! the next write, like a sharer in invalidate mode, and has to fetch the page if it wants it.
+//! is asked takes its copy out of view; when it is read, it says so at the next memory barrier, by
+//! subscribing once more. Somebody who has said nothing until the page was brought [`IN_VAIN`] times more is
+//! only told of the next write, like a sharer in invalidate mode, and has to fetch the page if it wants it.
 //!
 //! A page that is not written is not asked about: its copies cost nothing. One that is read all the time is
 //! asked about more and more seldom.

@@ -13,6 +13,7 @@ mod lies;
 mod lies_of_locks;
 mod migrate;
 mod own;
+mod readers;
 mod reduce;
 mod shared_frames;
 

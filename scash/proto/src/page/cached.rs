@@ -315,8 +315,8 @@ impl CachedPage {
         self.0.has(flag::ASKED)
     }
 
-    /// Its home asks whether it is read. Returns whether it was in view, and is out of it to see that. What is
-    /// written here shows by itself that it is used.
+    /// Its home asks whether it is read. Returns whether it was in view, and is out of it to see that. What
+    /// is written here shows by itself that it is used.
     pub(crate) fn ask(&mut self) -> bool {
         let was_read = self.access() == Access::Read;
         if self.hold() == Hold::Subscription && self.access() != Access::Write {
