@@ -80,7 +80,7 @@ fn what_is_tracked_for_leases_is_not_tracked_when_they_are_over() {
     let area = script.alloc(2, at(0));
     let flag = script.make(ObjectKind::Flag, 1);
     script.interval(|interval| turns(interval, flag, 1..20, area.first, area.first + 1));
-    // Rank 1 has subscribed to the page, too, and leaves it when it has not read it for a while.
+    // Rank 1 has subscribed to the page, too, and is given up when it does not read it.
     for salt in 0..40 {
         script.interval(|interval| interval.push(0, Op::Write(word(area.first + 1), salt)));
     }

@@ -86,7 +86,7 @@
 //!              36..45 asked, wanted, reported, fresh, ahead, quiet, ended, fetched, exact;
 //!              45..48 renewals in vain (7: the home was asked);
 //!              48..54 interval (mod 64) of the last fetch, or of the home's write if 60, told;
-//!              54 updated, 55 changed; 56..60 renewals left; 61..63 times brought and not read
+//!              54 updated, 55 changed; 56..60 renewals left; 61..64 doubt
 //!   unclaimed  32..34 hold (nothing or lease), 42 ended
 //! ```
 //!
@@ -103,7 +103,7 @@ mod word;
 
 #[cfg(test)]
 use cached::View;
-pub(crate) use cached::{CachedPage, Gone, Hold, UNREAD};
+pub(crate) use cached::{CachedPage, Gone, Hold, IN_VAIN};
 pub(crate) use home::{HomePage, Tracked, Tracking, Untracked};
 pub(crate) use table::{List, PageTable};
 pub(crate) use unclaimed::UnclaimedPage;

@@ -6,15 +6,14 @@ use super::watch::Watched;
 use super::write_runs::WriteRuns;
 use super::{Collective, Config, MOST_AHEAD, Node, Protocol};
 use crate::copyset::CopyMode;
-use crate::page::{CachedPage, UNREAD};
+use crate::page::{CachedPage, IN_VAIN};
 use crate::{Pages, Rank, Strided};
 use std::collections::BTreeMap;
 
 /// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two
 /// arrays that change roles read each one in every second interval.
 const REUSE_WITHIN: u64 = 4;
-/// A page that is fetched again within so many intervals after its home wrote it is kept up to date again,
-/// even if it once was in vain; and however often it was, if it is in the first.
+/// A page that is fetched again within so many intervals after its home wrote it is used soon after that.
 pub(super) const SOON: u64 = 4;
 
 /// A copy that is predicted to be written is protected once in so many intervals, to see whether it still is:
@@ -239,16 +238,17 @@ impl Node {
     /// kept up to date, too. Soon is the very next interval where no network makes a fetch cost more than the
     /// twins and comparisons of both.
     ///
-    /// What was kept up to date in vain is so again only if it is used soon after a write.
+    /// What was kept up to date in vain is so again only after it was used soon after a write, once or more
+    /// often ([`doubt`](CachedPage::doubt)).
     pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> Option<CopyMode> {
         let copy = self.table.cached(page)?;
         let told = copy.told(self.interval);
         let again = copy.last_fetched(self.interval).is_some_and(|ago| ago <= REUSE_WITHIN);
-        let is_only_read = copy.unread() == 0 && !copy.has_changed();
-        let at_once = copy.unread() == UNREAD || copy.has_changed() && self.cfg.puts_at_once;
+        let is_only_read = copy.doubt() == 0 && !copy.has_changed();
+        let soon = if copy.has_changed() && self.cfg.puts_at_once { 1 } else { SOON };
         let updated = match told {
             Some(_) if is_only_read => true,
-            Some(ago) => ago <= if at_once { 1 } else { SOON },
+            Some(ago) => copy.doubt() < IN_VAIN && ago <= soon,
             None => is_only_read && again,
         };
         match protocol {

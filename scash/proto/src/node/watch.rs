@@ -1,7 +1,7 @@
 //! Home pages whose writes are noticed without faults.
 //!
-//! Where sharers are told that copies are stale (protocol *invalidate*), a home need only know *that* it
-//! wrote a page: there is no twin to be made before the first write. Long runs of such pages are **watched**:
+//! Where all sharers are told that copies are stale (invalidate mode), a home need only know *that* it wrote
+//! a page: there is no twin to be made before the first write. Long runs of such pages are **watched**:
 //! writes go through, the system remembers them (`WP_ASYNC`), and one scan at the barrier lists them. This is
 //! the cure for what made SCASH slower on two nodes than on one on embedded boards: a fault for every home
 //! page in every interval.

@@ -42,9 +42,10 @@ const FETCHED_SHIFT: u32 = 48;
 /// Of the number of the last fetch's interval, so many bits are kept.
 const FETCHED: u64 = 0x3f;
 const RENEWALS_SHIFT: u32 = 56;
-const UNREAD_SHIFT: u32 = 61;
-/// Most times in a row that are counted in which a copy was brought up to date and not read.
-pub(crate) const UNREAD: u64 = 0b11;
+const DOUBT_SHIFT: u32 = 61;
+const MOST_DOUBT: u64 = 0b111;
+/// The doubt that remains when a copy was brought up to date in vain.
+pub(crate) const IN_VAIN: u64 = 4;
 
 /// In place of a number of renewals in vain: the home was asked to track the page.
 const TRACKED: u64 = 0b111;
@@ -160,7 +161,7 @@ impl CachedPage {
         if self.0.has(flag::FETCHED) {
             write!(f, " in {}", self.0.field(FETCHED_SHIFT, FETCHED))?;
         }
-        write!(f, ", renewals {}, unread {}", self.renewals(), self.unread())
+        write!(f, ", renewals {}, doubt {}", self.renewals(), self.doubt())
     }
 
     pub(crate) fn hold(self) -> Hold {
@@ -247,21 +248,23 @@ impl CachedPage {
         self.last_fetched(interval).filter(|_| self.0.has(flag::TOLD))
     }
 
-    /// How many times in a row it was brought up to date and not read, as far as counted ([`UNREAD`]).
-    pub(crate) fn unread(self) -> u64 {
-        self.0.field(UNREAD_SHIFT, UNREAD)
+    /// The doubt whether it is worth being brought up to date: [`IN_VAIN`] more each time that it was so in
+    /// vain, 1 less each time that it was fetched soon after its home had written it. None once it is read
+    /// when its home has asked.
+    pub(crate) fn doubt(self) -> u64 {
+        self.0.field(DOUBT_SHIFT, MOST_DOUBT)
     }
 
-    /// It was told of, and fetched so soon after that that it would not have been brought in vain. (One that
-    /// had been brought was told of late.)
+    pub(super) fn set_doubt(&mut self, doubt: u64) {
+        self.0.set_field(DOUBT_SHIFT, MOST_DOUBT, doubt.min(MOST_DOUBT));
+    }
+
+    /// It is fetched soon after its home told that it was written. (One that had been brought until then was
+    /// told of late.)
     pub(crate) fn fetched_soon(&mut self) {
         if !self.is_updated() {
-            self.set_unread(self.unread().saturating_sub(1));
+            self.set_doubt(self.doubt().saturating_sub(1));
         }
-    }
-
-    pub(super) fn set_unread(&mut self, times: u64) {
-        self.0.set_field(UNREAD_SHIFT, UNREAD, times.min(UNREAD));
     }
 
     /// It was fetched. `renewals`: how often it is renewed by acquires, if one had ended it. `wanted`: a
@@ -351,7 +354,7 @@ impl CachedPage {
         self.0.set_access(Access::Read);
         let asked = self.answer();
         if asked {
-            self.set_unread(0);
+            self.set_doubt(0);
         }
         asked
     }
@@ -381,7 +384,7 @@ impl CachedPage {
     /// In the barrier at the end of this interval, the home tells that it was written.
     pub(crate) fn home_wrote(&mut self, interval: u32) {
         if self.0.has(flag::ASKED) {
-            self.set_unread(self.unread() + 1);
+            self.set_doubt(self.doubt() + IN_VAIN);
         }
         self.leave();
         self.0.set(flag::TOLD);

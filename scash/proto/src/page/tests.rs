@@ -111,24 +111,27 @@ fn what_is_written_here_shows_by_itself_that_it_is_used() {
 }
 
 #[test]
-fn a_copy_counts_how_often_it_was_brought_in_vain_until_it_is_read_out_of_view() {
+fn doubt_grows_when_a_copy_is_brought_in_vain_and_goes_when_it_is_fetched_soon_or_read_when_asked() {
     let mut page = updated();
     page.home_wrote(9);
-    assert_eq!((page.unread(), page.told(11)), (0, Some(2)), "nobody had asked");
-    for times in [1, 2, 3, 3] {
-        let mut page_again = updated();
-        page_again.set_unread(page.unread());
-        page_again.ask();
-        page_again.home_wrote(20);
-        page_again.end_interval();
-        assert_eq!(page_again.unread(), times);
-        page = page_again;
+    assert_eq!((page.doubt(), page.told(11)), (0, Some(2)), "nobody had asked");
+    for doubt in [4, 7, 7] {
+        let before = page.doubt();
+        page = updated();
+        page.set_doubt(before);
+        page.ask();
+        page.home_wrote(20);
+        page.end_interval();
+        assert_eq!(page.doubt(), doubt);
     }
-    page.fetched(21, 0, Some(CopyMode::Update));
+    page.fetched_soon();
+    assert_eq!(page.doubt(), 7, "it had been brought until then");
+    page.fetched(21, 0, Some(CopyMode::Invalidate));
+    page.fetched_soon();
+    assert_eq!((page.doubt(), page.told(22)), (6, None));
     page.end_interval();
     page.fetched(22, 0, None);
-    assert_eq!((page.unread(), page.told(22)), (UNREAD, None));
     page.ask();
     page.show();
-    assert_eq!(page.unread(), 0);
+    assert_eq!(page.doubt(), 0);
 }

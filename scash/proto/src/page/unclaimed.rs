@@ -97,7 +97,7 @@ impl CachedPage {
         let mut page = self;
         page.forget_subscription();
         page.0.clear(cached::flag::WANTED | cached::flag::FETCHED | cached::flag::CHANGED);
-        page.set_unread(0);
+        page.set_doubt(0);
         page.0.set(flag::STALE);
         page.0.set_home(home);
         page
