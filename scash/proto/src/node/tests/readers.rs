@@ -78,7 +78,12 @@ fn a_page_that_is_read_in_each_interval_is_asked_about_more_and_more_seldom() {
 #[test]
 fn what_one_rank_writes_and_then_its_home_is_not_brought_to_the_one_that_wrote_it() {
     for network in [true, false] {
-        let uses = |interval| (interval < 16).then_some(Access::Write);
+        // Of two arrays that change roles, each is read in one interval and written in the next.
+        let uses = |interval: usize| match interval {
+            16.. => None,
+            _ if interval.is_multiple_of(2) => Some(Access::Read),
+            _ => Some(Access::Write),
+        };
         let cost = Uses { network, every: 32, home_writes: |interval| interval >= 16, uses }.cost(4);
         assert!(cost.fetched <= 4 * 3 && cost.brought == 0, "{cost:?}");
     }
@@ -105,15 +110,16 @@ fn a_page_that_both_write_now_and_then_is_brought_over_a_network_only() {
 #[test]
 fn a_rank_that_wrote_a_page_and_now_only_reads_it_has_it_brought() {
     let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
-    for interval in 0..40 {
+    for interval in 0..24 {
         job.changed.clear();
         // Alone at first, and then two intervals after each write of its home.
-        let access = if interval < 10 { Access::Write } else { Access::Read };
-        if interval < 10 || interval % 4 == 2 {
-            job.touch(0, 0, access);
-            job.changed.extend((interval < 10).then_some((0, 0)));
+        if interval < 2 {
+            job.write(0, 0);
+            job.changed.insert((0, 0));
+        } else if interval % 4 == 2 {
+            job.touch(0, 0, Access::Read);
         }
-        if interval >= 10 && interval % 4 == 0 {
+        if interval >= 4 && interval % 4 == 0 {
             job.write(1, 0);
             job.changed.insert((1, 0));
         }
