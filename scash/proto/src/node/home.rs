@@ -161,6 +161,9 @@ impl Node {
                 self.homes.messaged.push(page);
             }
             self.count_updates(page, None, by);
+        } else if home.is_dirty() && self.update_sharers(page).next().is_some() {
+            // A write that had to be noticed, and has brought nothing.
+            self.brought(page, None);
         }
         // Even if all bytes are again what they were: a sharer may have fetched the page in between (see
         // `copied`). A page that is predicted counts as written, since nothing tells whether it was.

@@ -13,8 +13,8 @@ use super::{Node, Protocol};
 use crate::copyset::CopyMode;
 use crate::{Pages, Rank};
 
-/// Times that a page is brought until its home asks for the first time whether it is read; doubled each time
-/// that all have read it.
+/// Times that a page is brought, or written without a change, until its home asks for the first time whether
+/// it is read; doubled each time that all have read it.
 const FIRST_ASK: u64 = 4;
 /// Doublings at most.
 const MOST_DOUBLINGS: u64 = 4;

@@ -77,6 +77,19 @@ fn a_page_that_is_read_no_more_is_brought_a_few_times_more() {
 }
 
 #[test]
+fn a_home_that_writes_what_is_there_already_does_not_fault_for_ever_for_who_does_not_read_it() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    for interval in 0..200 {
+        if interval < 3 {
+            job.touch(0, 0, Access::Read);
+        }
+        job.write(1, 0);
+        job.barrier();
+    }
+    assert_eq!(job.nodes[1].directory_entries(), 0);
+}
+
+#[test]
 fn a_page_that_is_read_in_each_interval_is_asked_about_more_and_more_seldom() {
     let all = Uses { network: false, every: 650, home_writes: always, uses: |_| Some(Access::Read) };
     // Out of view each 64 times that it is brought, and once more for the answer.
