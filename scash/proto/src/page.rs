@@ -64,7 +64,8 @@
 //! | [`fetched`](CachedPage::fetched), [`broadcast`](CachedPage::broadcast) | readable; `Nothing` → `Lease`. A lease that is *wanted* becomes a subscription at the barrier |
 //! | [`write`](CachedPage::write) | read → write, with a twin |
 //! | [`close`](CachedPage::close), [`put_back`](CachedPage::put_back) | an interval ends: compared; quiet if unchanged, read again if it is twice |
-//! | [`ask`](CachedPage::ask), [`hide`](CachedPage::hide), [`show`](CachedPage::show) | plain ↔ hidden; who is asked whether it reads a page says so once it does |
+//! | [`hide`](CachedPage::hide), [`show`](CachedPage::show) | plain ↔ hidden |
+//! | [`ask`](CachedPage::ask) | hidden, if it was in view; who is asked says so once it reads it |
 //! | [`end`](CachedPage::end) | an acquire: `Lease` → `Nothing`; a subscription is outdated |
 //! | [`renew`](CachedPage::renew) | the same, of a page that is used again and again: it stays as it is |
 //! | [`renewed_in_vain`](CachedPage::renewed_in_vain), [`becomes_exact`](CachedPage::becomes_exact) | its home is asked to name its writes; it does |
@@ -103,7 +104,7 @@ mod word;
 
 #[cfg(test)]
 use cached::View;
-pub(crate) use cached::{CachedPage, Gone, Hold, IN_VAIN};
+pub(crate) use cached::{CachedPage, Gone, Hold, VAIN_DOUBT};
 pub(crate) use home::{HomePage, Tracked, Tracking, Untracked};
 pub(crate) use table::{List, PageTable};
 pub(crate) use unclaimed::UnclaimedPage;

@@ -6,7 +6,7 @@ use super::watch::Watched;
 use super::write_runs::WriteRuns;
 use super::{Collective, Config, MOST_AHEAD, Node, Protocol};
 use crate::copyset::CopyMode;
-use crate::page::{CachedPage, IN_VAIN};
+use crate::page::{CachedPage, VAIN_DOUBT};
 use crate::{Pages, Rank, Strided};
 use std::collections::BTreeMap;
 
@@ -248,7 +248,7 @@ impl Node {
         let soon = if copy.has_changed() && self.cfg.puts_at_once { 1 } else { SOON };
         let updated = match told {
             Some(_) if is_only_read => true,
-            Some(ago) => copy.doubt() < IN_VAIN && ago <= soon,
+            Some(ago) => copy.doubt() < VAIN_DOUBT && ago <= soon,
             None => is_only_read && again,
         };
         match protocol {

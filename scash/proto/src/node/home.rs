@@ -23,7 +23,7 @@ pub(super) struct Homes {
     messaged: Vec<u32>,
     /// Sharers that were asked whether they read what they are brought, and have not answered (`readers`).
     pub(super) unanswered: BTreeMap<u32, Copyset>,
-    /// Pages of which the barrier's end finds that they were asked long ago.
+    /// Pages that were brought often since this rank asked: the barrier's end gives up who has not answered.
     pub(super) in_vain: Vec<u32>,
     /// Pages that are tracked until the memory barrier for leases of other ranks (`exact`).
     pub(super) asked: BTreeSet<u32>,
@@ -46,8 +46,9 @@ impl Homes {
 
     /// A sharer of a page is to be told of the next write, and brought nothing.
     pub(super) fn tell_only(&mut self, page: u32, rank: Rank) {
-        let set = self.directory.get_mut(&page).filter(|set| set.contains(rank.0));
-        set.map(|set| set.insert(rank.0, CopyMode::Invalidate));
+        if let Some(set) = self.directory.get_mut(&page).filter(|set| set.contains(rank.0)) {
+            set.insert(rank.0, CopyMode::Invalidate);
+        }
     }
 
     /// Bytes of the directory, without the links of the tree that holds it.

@@ -22,7 +22,7 @@ const MOST_DOUBLINGS: u64 = 4;
 const IN_VAIN: u64 = 8;
 
 impl Node {
-    /// A page of ours is brought to its sharers, but for one.
+    /// A page of ours is brought to its sharers, but for one; or it was written for them without a change.
     pub(super) fn brought(&mut self, page: u32, except: Option<Rank>) {
         if self.protocol(page) != Protocol::Adaptive {
             return;

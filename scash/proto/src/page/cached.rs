@@ -44,8 +44,8 @@ const FETCHED: u64 = 0x3f;
 const RENEWALS_SHIFT: u32 = 56;
 const DOUBT_SHIFT: u32 = 61;
 const MOST_DOUBT: u64 = 0b111;
-/// The doubt that remains when a copy was brought up to date in vain.
-pub(crate) const IN_VAIN: u64 = 4;
+/// What a copy that was brought up to date in vain adds to its doubt. With so much it is not brought again.
+pub(crate) const VAIN_DOUBT: u64 = 4;
 
 /// In place of a number of renewals in vain: the home was asked to track the page.
 const TRACKED: u64 = 0b111;
@@ -248,8 +248,8 @@ impl CachedPage {
         self.last_fetched(interval).filter(|_| self.0.has(flag::TOLD))
     }
 
-    /// The doubt whether it is worth being brought up to date: [`IN_VAIN`] more each time that it was so in
-    /// vain, 1 less each time that it was fetched soon after its home had written it. None once it is read
+    /// The doubt whether it is worth being brought up to date: [`VAIN_DOUBT`] more each time that it was so
+    /// in vain, 1 less each time that it was fetched soon after its home had written it. None once it is read
     /// when its home has asked.
     pub(crate) fn doubt(self) -> u64 {
         self.0.field(DOUBT_SHIFT, MOST_DOUBT)
@@ -321,14 +321,15 @@ impl CachedPage {
     /// Its home asks whether it is read. Returns whether it was in view, and is out of it to see that. What
     /// is written here shows by itself that it is used.
     pub(crate) fn ask(&mut self) -> bool {
-        let was_read = self.access() == Access::Read;
-        if self.hold() == Hold::Subscription && self.access() != Access::Write {
-            self.0.set(flag::ASKED);
-            if was_read {
-                self.hide();
-            }
+        if self.hold() != Hold::Subscription || self.access() == Access::Write {
+            return false;
         }
-        self.is_hidden() && was_read
+        self.0.set(flag::ASKED);
+        let was_in_view = self.access() == Access::Read;
+        if was_in_view {
+            self.hide();
+        }
+        was_in_view
     }
 
     /// It is used: if its home has asked, it is told so at the next barrier, as if it began. Returns whether
@@ -384,7 +385,7 @@ impl CachedPage {
     /// In the barrier at the end of this interval, the home tells that it was written.
     pub(crate) fn home_wrote(&mut self, interval: u32) {
         if self.0.has(flag::ASKED) {
-            self.set_doubt(self.doubt() + IN_VAIN);
+            self.set_doubt(self.doubt() + VAIN_DOUBT);
         }
         self.leave();
         self.0.set(flag::TOLD);
