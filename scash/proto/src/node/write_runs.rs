@@ -15,6 +15,8 @@ use crate::page::{Access, CachedPage, Page};
 
 /// Runs that must have come so far before anything is opened ahead.
 const ENOUGH: u32 = 8;
+/// Or so many that have [`MOST_AHEAD`] pages: they have as many pages as those.
+const ENOUGH_LONG: u32 = 2;
 /// Runs from which on those of older intervals count half in each new one.
 const MANY: u32 = 128;
 
@@ -36,15 +38,25 @@ impl Runs {
         self.longer.get(pages as usize).copied().unwrap_or(0)
     }
 
+    /// Whether several of them have [`MOST_AHEAD`] pages.
+    fn are_long(&self) -> bool {
+        self.longer(MOST_AHEAD - 1) >= ENOUGH_LONG
+    }
+
+    fn are_known(&self) -> bool {
+        self.longer(0) >= ENOUGH || self.are_long()
+    }
+
     /// How many pages to open, if enough is known: those that half of the runs have that have one more than
     /// `behind`. Of runs with more than [`MOST_AHEAD`] pages only that is known.
     fn window(&self, behind: u32) -> Option<u32> {
         if behind >= MOST_AHEAD {
-            return (self.longer(MOST_AHEAD - 1) >= ENOUGH).then_some(MOST_AHEAD / 2);
+            return self.are_long().then_some(MOST_AHEAD / 2);
         }
         let runs = self.longer(behind);
         let goes_on = |&ahead: &u32| self.longer(behind + ahead) >= runs.div_ceil(2);
-        (runs >= ENOUGH).then(|| (1..MOST_AHEAD).take_while(goes_on).last().unwrap_or(0) + 1)
+        let is_enough = runs >= ENOUGH || self.are_long();
+        is_enough.then(|| (1..MOST_AHEAD).take_while(goes_on).last().unwrap_or(0) + 1)
     }
 
     /// Counts a page that was written, behind which its run goes back so many pages.
@@ -81,7 +93,7 @@ impl WriteRuns {
     /// more than twice as many are opened ahead as there were pages in the runs that this is known from.
     fn window(&mut self, allocation: u64, behind: u32, interval: u32) -> u32 {
         let own = index(allocation);
-        let known = self.table[if self.table[own].longer(0) >= ENOUGH { own } else { self.last }];
+        let known = self.table[if self.table[own].are_known() { own } else { self.last }];
         let most = known.longer.iter().fold(0, |sum: u32, &runs| sum.saturating_add(runs)).saturating_mul(2);
         let left = most.saturating_sub(*self.table[own].ahead(interval));
         known.window(behind).unwrap_or(1).min(left.saturating_add(1))
@@ -97,7 +109,7 @@ impl WriteRuns {
     fn wrote(&mut self, allocation: u64, behind: u32, interval: u32) {
         let runs = &mut self.table[index(allocation)];
         runs.wrote(behind, interval);
-        if runs.longer(0) >= ENOUGH {
+        if runs.are_known() {
             self.last = index(allocation);
         }
     }
@@ -137,7 +149,10 @@ impl Node {
         let Some(a) = self.heap.find(page) else { return };
         let (id, range) = (a.id, Pages { first: a.first, count: a.pages });
         let behind = self.behind(page, range, |copy| !copy.is_ahead() || copy.has_changed());
-        self.learning.runs.wrote(id, behind, self.interval);
+        // What is longer counts as several that are as long as is counted. They begin where it is seen
+        // without looking for the beginning.
+        let at = if behind < MOST_AHEAD { behind } else { (page - range.first) % MOST_AHEAD };
+        self.learning.runs.wrote(id, at, self.interval);
     }
 
     /// How many such copies right behind this page are writable: its run, as far as it goes back.
@@ -207,6 +222,14 @@ mod tests {
         for length in [3, 9, 2, 32] {
             assert_eq!(scatter.learnt(1, &[length; 100]), (100, 0), "{length}");
         }
+    }
+
+    #[test]
+    fn a_few_long_runs_say_as_much_as_many_short_ones() {
+        let mut scatter = Scatter::default();
+        assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (MOST_AHEAD, 0));
+        assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (MOST_AHEAD, 0));
+        assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (1, 0));
     }
 
     #[test]
