@@ -45,6 +45,7 @@ mod readers;
 mod reduce;
 mod served;
 mod shared_frames;
+mod streams;
 mod synchronisation;
 mod watch;
 mod write_runs;
@@ -53,7 +54,6 @@ use crate::heap::Heap;
 use crate::page::{Access, MAX_RANKS, PageTable};
 use crate::{Pages, Rank};
 use adapt::Learning;
-pub use adapt::MOST_RUNS;
 use barrier::Meetings;
 use cache::Cache;
 pub use check::Broken;
@@ -66,6 +66,7 @@ pub use migrate::MIGRATE_AFTER;
 pub use orders::{Collective, InUse, Input, ObjectKind, Outcome, Output, Violation};
 pub use own::{LEAST_OWN, OWN_PLACES, OwnNumber};
 use std::collections::VecDeque;
+pub use streams::MOST_RUNS;
 use synchronisation::Synchronisation;
 
 /// Which of its meetings a barrier is at.

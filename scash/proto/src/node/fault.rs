@@ -256,8 +256,14 @@ impl Node {
                 && node.home(p) == Some(home)
         };
         let least = if want == Access::Write { self.worth_opening(page, id, range) } else { 1 };
+        let table = &self.table;
+        let is_hidden = |p| table.cached(p).is_some_and(|copy| copy.is_hidden());
+        self.learning.streams.judge(id, page, is_hidden);
         let run = self.window(page, least, id, range, block, alike);
         let pages = if block > 1 { run.into() } else { self.strides(run, id, range, alike) };
+        if block == 1 && want == Access::Read && pages.times == 1 {
+            self.learning.streams.guesses(id, run);
+        }
         self.make_room(pages.count());
         for p in pages.iter() {
             if let Some(copy) = self.cached_page(p, home) {
@@ -320,7 +326,7 @@ impl Node {
             return;
         }
         let Some(a) = self.heap.find(pages.first.first) else { return };
-        let protocol = a.options.protocol;
+        let (id, protocol) = (a.id, a.options.protocol);
         for page in pages.iter() {
             let wanted = self.worth_keeping(page, protocol);
             let Some(mut copy) = self.table.cached(page) else { continue };
@@ -328,6 +334,10 @@ impl Node {
                 copy.fetched_soon();
             }
             copy.fetched(self.interval, self.cfg.renewals, wanted);
+            if self.learning.streams.guessed(id, page) {
+                copy.hide();
+                self.out.push_back(Output::Unmap(Pages::one(page)));
+            }
             self.table.put(page, copy);
             self.table.touch(page);
             if copy.ends_with_any_record() {

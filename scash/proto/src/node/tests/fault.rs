@@ -140,10 +140,64 @@ fn where_frames_are_given_back_a_thread_waits_for_another_one_that_asks_whose_th
     }
 }
 
-/// Ten runs of pages grow side by side, one page of each in turn, up to this length.
+/// A node that begins runs with four pages, where nothing is known of them.
+fn guessing() -> Job {
+    let mut job = Job::new(2);
+    let config = |rank| Config { fetch_first: 4, fetch_most: 8, ..Config::plain(Rank(rank), 2, PAGES) };
+    job.nodes = (0..2).map(|rank| Node::new(config(rank))).collect();
+    job.all(Collective::Alloc(u64::from(PAGES) * PAGE_SIZE as u64, at(1, Protocol::Adaptive)));
+    job
+}
+
+/// Reads a page that is not here. Returns which pages come, and what is ordered when they are here.
+fn fetched(job: &mut Job, page: u32) -> (Pages, Vec<Output>) {
+    let [Output::Get { pages, .. }] = job.fault(0, page, Access::Read)[..] else { panic!("no fetch") };
+    job.give(0, Input::Fetched(pages));
+    (pages.first, job.ordered(0))
+}
+
+#[test]
+fn a_guess_that_is_read_to_its_end_takes_one_fault_more_and_the_next_ones_none() {
+    let mut job = guessing();
+    let pages = Pages { first: 0, count: 4 };
+    assert_eq!(fetched(&mut job, 0), (pages, vec![Output::Unmap(one(3))]));
+    assert!((0..3).all(|page| job.nodes[0].access(page) == Access::Read));
+    assert_eq!(job.fault(0, 3, Access::Read), [Output::Map(one(3), Access::Read)]);
+    for first in [4, 8, 16, 24] {
+        let pages = Pages { first, count: first.min(8) };
+        assert_eq!(fetched(&mut job, first), (pages, vec![]));
+    }
+}
+
+#[test]
+fn of_pages_that_are_read_at_a_distance_those_between_come_only_until_that_is_seen() {
+    let mut job = guessing();
+    let pages: Vec<Pages> = [0, 4, 8, 12].map(|page| fetched(&mut job, page).0).into();
+    let counts: Vec<u32> = pages.iter().map(|pages| pages.count).collect();
+    assert_eq!(counts, [4, 4, 1, 1]);
+}
+
+#[test]
+fn an_acquire_that_ends_what_was_read_does_not_make_it_look_unread() {
+    let mut job = guessing();
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    for first in [0, 4] {
+        assert_eq!(fetched(&mut job, first).0.first, first);
+        job.touch(0, first + 3, Access::Read);
+        job.section(1, 0);
+        job.write(1, 31);
+        job.section(1, 0);
+        job.section(0, 0);
+        assert_eq!(job.nodes[0].access(first + 3), Access::None);
+    }
+    assert_eq!(fetched(&mut job, 8).0.count, 8);
+}
+
+/// Ten runs of pages grow side by side, one page of each in turn, at no distance that stays, up to this
+/// length.
 fn write_runs(job: &mut Job, length: u32) {
     for place in 0..length {
-        (0..10).for_each(|run| job.write(0, 3 * run + place));
+        [0, 3, 1, 6, 2, 8, 4, 9, 5, 7].into_iter().for_each(|run| job.write(0, 3 * run + place));
     }
     job.barrier();
 }
@@ -157,6 +211,19 @@ fn runs_that_grow_side_by_side_open_as_wholes_once_it_is_known_how_long_they_are
     job.give(0, Input::Fetched(both.into()));
     let opened = [Output::Twin(3), Output::Twin(4), Output::Protect(both, Access::Write)];
     assert_eq!(job.fault(0, 3, Access::Write), opened);
+}
+
+#[test]
+fn a_long_run_that_is_written_in_any_order_opens_in_large_pieces_the_next_time() {
+    let all = Pages { first: 0, count: 128 };
+    let mut job = Job::new(2);
+    let config = |rank| Config { fetch_most: 64, ..Config::plain(Rank(rank), 2, all.count) };
+    job.nodes = (0..2).map(|rank| Node::new(config(rank))).collect();
+    job.all(Collective::Alloc(u64::from(all.count) * PAGE_SIZE as u64, at(1, Protocol::Adaptive)));
+    (0..all.count).for_each(|n| job.write(0, n * 37 % all.count));
+    job.barrier();
+    let piece = Pages { first: 70, count: MOST_AHEAD };
+    assert_eq!(job.fault(0, 70, Access::Write), [Output::Get { from: Rank(1), pages: piece.into() }]);
 }
 
 #[test]
