@@ -1,7 +1,7 @@
 //! How many pages are written one after the other, where many such runs grow at the same time: a radix sort
 //! writes behind each of 256 places in turn.
 //!
-//! What faults show of one run at a time is for [`super::adapt`]: there each fault elsewhere begins a new
+//! What faults show of one run at a time is for [`super::streams`]: there each fault elsewhere begins a new
 //! run. Here a run is what lies side by side in the page table. Each barrier counts how many runs of changed
 //! copies have reached which length. A write fault opens as many pages as at least half of the runs have had
 //! that came as far as its page.
@@ -17,6 +17,9 @@ use crate::page::{Access, CachedPage, Page};
 const ENOUGH: u32 = 8;
 /// Or so many that have [`MOST_AHEAD`] pages: they have as many pages as those.
 const ENOUGH_LONG: u32 = 2;
+/// So far a run is followed back: past the whole run of [`MOST_AHEAD`] pages before the one that a page is
+/// in.
+const FARTHEST: u32 = 2 * MOST_AHEAD - 1;
 /// Runs from which on those of older intervals count half in each new one.
 const MANY: u32 = 128;
 
@@ -149,21 +152,32 @@ impl Node {
         let Some(a) = self.heap.find(page) else { return };
         let (id, range) = (a.id, Pages { first: a.first, count: a.pages });
         let behind = self.behind(page, range, |copy| !copy.is_ahead() || copy.has_changed());
-        // What is longer counts as several that are as long as is counted. They begin where it is seen
-        // without looking for the beginning.
-        let at = if behind < MOST_AHEAD { behind } else { (page - range.first) % MOST_AHEAD };
-        self.learning.runs.wrote(id, at, self.interval);
+        if let Some(at) = place_in_run(behind, page - range.first) {
+            self.learning.runs.wrote(id, at, self.interval);
+        }
     }
 
-    /// How many such copies right behind this page are writable: its run, as far as it goes back.
+    /// How many such copies right behind this page are writable: its run, as far as it goes back, or
+    /// [`FARTHEST`] pages.
     fn behind(&self, page: u32, range: Pages, counts: impl Fn(CachedPage) -> bool) -> u32 {
-        let first = page.saturating_sub(MOST_AHEAD).max(range.first);
+        let first = page.saturating_sub(FARTHEST).max(range.first);
         let is_one = |&p: &u32| match self.table.get(p).page() {
             Page::Copy(copy) => copy.access() == Access::Write && counts(copy),
             _ => false,
         };
         let run = (first..page).rev().take_while(is_one).count();
-        u32::try_from(run).unwrap_or(MOST_AHEAD)
+        u32::try_from(run).unwrap_or(FARTHEST)
+    }
+}
+
+/// As what a page counts whose run goes back so many pages: the page of a run that has so many before it. A
+/// run that is longer than is counted counts as several, which begin at round numbers of the allocation's
+/// pages: so nobody need look for the beginning. What is left between the first one and these says nothing.
+fn place_in_run(behind: u32, offset: u32) -> Option<u32> {
+    let place = offset % MOST_AHEAD;
+    match behind {
+        0..MOST_AHEAD => Some(behind),
+        _ => (behind >= MOST_AHEAD + place).then_some(place),
     }
 }
 
@@ -230,6 +244,19 @@ mod tests {
         assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (MOST_AHEAD, 0));
         assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (MOST_AHEAD, 0));
         assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (1, 0));
+    }
+
+    #[test]
+    fn a_run_that_is_a_little_longer_than_what_is_counted_counts_once() {
+        for first in 0..2 * MOST_AHEAD {
+            for pages in [MOST_AHEAD + 1, 2 * MOST_AHEAD - 1, 10 * MOST_AHEAD] {
+                let last = (0..pages).filter(|&behind| {
+                    place_in_run(behind.min(FARTHEST), first + behind) == Some(MOST_AHEAD - 1)
+                });
+                let wholes = if pages < 2 * MOST_AHEAD { 1..=1 } else { 9..=10 };
+                assert!(wholes.contains(&last.count()), "{pages} from {first} on");
+            }
+        }
     }
 
     #[test]
