@@ -50,7 +50,7 @@
 //! |---|---|---|
 //! | `Nothing` | plain | none |
 //! | `Lease`: its home does not know of it | plain | read, write |
-//! | | hidden (with a limit on cached pages) | none |
+//! | | hidden: out of view, to see whether it is read | none |
 //! | `Subscription`: its home has this rank in the copyset | plain | none (to be fetched yet), read, write |
 //! | | hidden: out of view, to see whether it is read | none |
 //! | | outdated: older than an acquire | none |

@@ -257,12 +257,18 @@ impl Node {
         };
         let least = if want == Access::Write { self.worth_opening(page, id, range) } else { 1 };
         let table = &self.table;
-        let is_hidden = |p| table.cached(p).is_some_and(|copy| copy.is_hidden());
-        self.learning.streams.judge(id, page, is_hidden);
+        let is_read = |p| match table.cached(p) {
+            Some(copy) if copy.is_hidden() => Some(false),
+            Some(copy) if copy.access() != Access::None => Some(true),
+            // It is on its way, or has ended.
+            _ => None,
+        };
+        self.learning.streams.judge(id, page, self.interval, is_read);
         let run = self.window(page, least, id, range, block, alike);
         let pages = if block > 1 { run.into() } else { self.strides(run, id, range, alike) };
-        if block == 1 && want == Access::Read && pages.times == 1 {
-            self.learning.streams.guesses(id, run);
+        // With a limit on cached pages others are out of view, too.
+        if block == 1 && want == Access::Read && pages.times == 1 && !self.cache.is_limited() {
+            self.learning.streams.guesses(id, run, self.interval);
         }
         self.make_room(pages.count());
         for p in pages.iter() {
@@ -334,7 +340,7 @@ impl Node {
                 copy.fetched_soon();
             }
             copy.fetched(self.interval, self.cfg.renewals, wanted);
-            if self.learning.streams.guessed(id, page) {
+            if self.learning.streams.hides(id, page) {
                 copy.hide();
                 self.out.push_back(Output::Unmap(Pages::one(page)));
             }

@@ -7,8 +7,6 @@ use crate::{Pages, Strided};
 const SHORT: u32 = 16;
 /// Runs at one distance after which the next ones are expected there too.
 const STEADY: u32 = 3;
-/// Guesses in a row that were not read to their ends, after which nothing is guessed.
-const SKIPPED: u32 = 2;
 /// Guesses that are not looked at after one that was read to its end.
 const REST: u32 = 16;
 /// Most runs that one fetch has.
@@ -43,12 +41,27 @@ struct FaultStream {
     interval: u32,
     /// With how many pages a run begins of which nothing is known.
     guess: u32,
-    /// The last fetch that was a guess, with its last page out of view; none: no pages.
-    guessed: Pages,
-    /// Such fetches in a row that were not read to their ends.
-    skipped: u32,
-    /// Fetches until the next one is looked at.
+    /// The last fetch, if it was a guess that is looked at.
+    guess_at: Option<Guess>,
+    /// How far it was from the guess before it, which was not read to its end, to the next fault.
+    skipped: Option<u32>,
+    /// Guesses until one is looked at.
     rest: u32,
+}
+
+/// More pages than are known to be read, of which the last ones are out of view.
+#[derive(Clone, Copy, Debug)]
+struct Guess {
+    pages: Pages,
+    interval: u32,
+}
+
+impl Guess {
+    /// The pages that are out of view: two, as others between may be the ones that nobody reads.
+    fn hidden(self) -> Pages {
+        let count = (self.pages.count / 2).min(2);
+        Pages { first: self.pages.end() - count, count }
+    }
 }
 
 impl FaultStream {
@@ -67,8 +80,8 @@ impl FaultStream {
             ahead: 0,
             interval: 0,
             guess,
-            guessed: Pages { first: 0, count: 0 },
-            skipped: 0,
+            guess_at: None,
+            skipped: None,
             rest: 0,
         }
     }
@@ -102,7 +115,8 @@ impl FaultStream {
         }
         if forgets {
             // How many series are side by side can be seen anew from here on.
-            (self.head, self.wide) = (page, 0);
+            self.head = page;
+            self.wide = 0;
         }
         (self.start, self.ahead, self.interval) = (page, 0, interval);
     }
@@ -122,21 +136,35 @@ impl FaultStream {
         (self.head, self.wide) = (page, 0);
     }
 
-    /// There is a fault at `page`. If it goes on right behind a guess whose last page is not in view yet,
-    /// this is no run, and others are not taken for one.
-    fn judge(&mut self, page: u32, is_hidden: impl Fn(u32) -> bool) {
-        let guessed = std::mem::replace(&mut self.guessed, Pages { first: 0, count: 0 });
-        if guessed.count == 0 || page != self.next || guessed.end() != page {
+    /// There is a fault at `page`, the first one after a guess. If that was not read to its end, as the one
+    /// before it, from which it is as far, this is a walk by single pages, and no runs are guessed.
+    fn judge(&mut self, page: u32, interval: u32, is_read: impl Fn(u32) -> Option<bool>) {
+        let Some(guess) = self.guess_at.take().filter(|guess| guess.interval == interval) else { return };
+        let looks = guess.hidden().iter().map(is_read);
+        let (was_read, was_skipped) = looks.fold((false, true), |(read, skipped), look| {
+            (read || look == Some(true), skipped && look == Some(false))
+        });
+        if was_read {
+            (self.skipped, self.rest) = (None, REST);
             return;
         }
-        if !is_hidden(page - 1) {
-            (self.skipped, self.rest) = (0, REST);
+        if !was_skipped {
             return;
         }
-        self.skipped += 1;
-        if self.skipped >= SKIPPED {
-            (self.guess, self.skipped) = (1, 0);
-            (self.run, self.start, self.next) = (1, guessed.first, u32::MAX);
+        let distance = page.wrapping_sub(guess.pages.first);
+        match (self.skipped, page == self.next) {
+            (Some(last), _) if last == distance => {
+                (self.guess, self.skipped) = (1, None);
+                (self.run, self.start, self.next) = (1, guess.pages.first, u32::MAX);
+            }
+            (None, goes_on) => {
+                self.skipped = Some(distance);
+                // One more guess, even if nothing follows it.
+                if !goes_on {
+                    self.run = 0;
+                }
+            }
+            _ => self.skipped = None,
         }
     }
 
@@ -164,9 +192,10 @@ impl FaultStream {
 /// pages after the other, and then elsewhere, the next one takes all these columns together.
 ///
 /// Where a fetch is a round trip, a run begins with several pages although nothing is known of it. Such a
-/// guess is wrong where every other page is read, and looks like a run in order: each fault is right behind
-/// the last fetch. So a guess's last page is left out of view now and then. If it is not read before the
-/// fault behind it, twice in a row, runs of this allocation begin with one page.
+/// guess is wrong where a walk goes by single pages, and looks like a run in order if each fault is right
+/// behind the last fetch. So a guess's last pages are left out of view now and then. If they are not read
+/// before the next fault, which is as far away as the one after the last guess was, runs of this allocation
+/// begin with one page, until one of them has become twice as long as a guess.
 #[derive(Clone, Debug)]
 pub(super) struct FaultStreams {
     table: [FaultStream; 16],
@@ -210,20 +239,26 @@ impl FaultStreams {
         let s = &mut self.table[(allocation % 16) as usize];
         s.run = s.run.saturating_add(pages.count.min(wanted));
         s.next = pages.end();
-        if s.run >= self.first && s.guess < self.first {
-            s.guess = self.first;
+        if s.run >= 2 * self.first && s.guess < self.first {
+            (s.guess, s.rest) = (self.first, REST);
         }
     }
 
-    /// There is a fault at `page`, before it is asked how much to fetch. `is_hidden`: whether a page is out
-    /// of view still.
-    pub(super) fn judge(&mut self, allocation: u64, page: u32, is_hidden: impl Fn(u32) -> bool) {
-        self.table[(allocation % 16) as usize].judge(page, is_hidden);
+    /// There is a fault at `page`, before it is asked how much to fetch. `is_read`: whether a page that was
+    /// out of view has been read, if that can be told.
+    pub(super) fn judge(
+        &mut self,
+        allocation: u64,
+        page: u32,
+        interval: u32,
+        is_read: impl Fn(u32) -> Option<bool>,
+    ) {
+        self.table[(allocation % 16) as usize].judge(page, interval, is_read);
     }
 
-    /// Pages are fetched that faults have asked for. If there are more of them than is known to be read, the
-    /// last one is left out of view ([`guessed`](Self::guessed)), now and then.
-    pub(super) fn guesses(&mut self, allocation: u64, pages: Pages) {
+    /// These pages are fetched. If they are more than are known to be read, the last ones are left out of
+    /// view ([`hides`](Self::hides)), now and then.
+    pub(super) fn guesses(&mut self, allocation: u64, pages: Pages, interval: u32) {
         let s = &mut self.table[(allocation % 16) as usize];
         let is_known = s.known.iter().any(|&known| known >= s.run);
         if s.guess < 2 || pages.count < 2 || is_known {
@@ -232,14 +267,14 @@ impl FaultStreams {
         if s.rest > 0 {
             s.rest -= 1;
         } else {
-            s.guessed = pages;
+            s.guess_at = Some(Guess { pages, interval });
         }
     }
 
-    /// Whether a page is to be out of view, to see whether a guess is read to its end.
-    pub(super) fn guessed(&self, allocation: u64, page: u32) -> bool {
-        let guessed = self.table[(allocation % 16) as usize].guessed;
-        guessed.count > 0 && guessed.end() - 1 == page
+    /// Whether a page of the last fetch is left out of view, to see whether it is read.
+    pub(super) fn hides(&self, allocation: u64, page: u32) -> bool {
+        let guess = self.table[(allocation % 16) as usize].guess_at;
+        guess.is_some_and(|guess| guess.hidden().iter().any(|hidden| hidden == page))
     }
 
     /// The run of the fetch that was noted last, and those that are expected to follow it at a distance.
@@ -320,38 +355,39 @@ mod tests {
     struct Rank {
         streams: FaultStreams,
         here: BTreeSet<u32>,
-        out_of_view: Option<u32>,
+        hidden: BTreeSet<u32>,
         fetches: Vec<Strided>,
     }
 
     impl Rank {
         fn new(first: u32, most: u32) -> Rank {
             let streams = FaultStreams::new(first, most);
-            Rank { streams, here: BTreeSet::new(), out_of_view: None, fetches: vec![] }
+            Rank { streams, here: BTreeSet::new(), hidden: BTreeSet::new(), fetches: vec![] }
         }
 
         fn read(&mut self, page: u32, interval: u32) {
             let s = &mut self.streams;
             if self.here.contains(&page) {
-                self.out_of_view = self.out_of_view.filter(|&hidden| hidden != page);
+                self.hidden.remove(&page);
                 return;
             }
-            s.judge(3, page, |page| self.out_of_view == Some(page));
+            s.judge(3, page, interval, |page| Some(!self.hidden.contains(&page)));
             let run = Pages { first: page, count: s.window(3, page, interval) };
             s.fetched(3, run, run.count);
             let fetch = s.strided(3, run);
             s.strided_fetched(3, fetch);
             if fetch.times == 1 {
-                s.guesses(3, run);
+                s.guesses(3, run, interval);
             }
             self.here.extend(fetch.iter());
-            self.out_of_view = fetch.iter().find(|&page| s.guessed(3, page)).or(self.out_of_view);
+            self.hidden.extend(fetch.iter().filter(|&page| s.hides(3, page)));
             self.fetches.push(fetch);
         }
 
         /// Reads pages in an interval of its own. Returns how many fetches it takes, and pages.
         fn interval(&mut self, number: u32, pages: impl Iterator<Item = u32>) -> (usize, u32) {
             self.here.clear();
+            self.hidden.clear();
             self.fetches.clear();
             pages.for_each(|page| self.read(page, number));
             (self.fetches.len(), self.fetches.iter().map(|fetch| fetch.count()).sum())
@@ -435,14 +471,49 @@ mod tests {
         }
     }
 
+    /// Pages of the runs of each fetch.
+    fn lengths(rank: &Rank) -> Vec<u32> {
+        rank.fetches.iter().map(|fetch| fetch.first.count).collect()
+    }
+
     #[test]
-    fn a_guess_that_is_not_read_to_its_end_is_not_made_many_times() {
+    fn a_walk_by_single_pages_is_not_guessed_to_read_those_between() {
+        for distance in [4, 8, 9, 16] {
+            let walk = |first: u32| (0..25).map(move |page| first + distance * page);
+            let mut rank = Rank::new(8, 64);
+            rank.interval(0, walk(0));
+            assert!(lengths(&rank)[2..].iter().all(|&pages| pages == 1), "{distance}: {:?}", rank.fetches);
+            rank.interval(1, walk(1000));
+            assert!(lengths(&rank).iter().all(|&pages| pages == 1), "{distance}: {:?}", rank.fetches);
+        }
+    }
+
+    #[test]
+    fn a_run_that_begins_with_one_page_grows_and_is_guessed_when_it_is_long() {
         let mut rank = Rank::new(8, 64);
-        rank.interval(0, (0..100).step_by(4));
-        let first: Vec<u32> = rank.fetches.iter().map(|fetch| fetch.first.count).collect();
-        assert_eq!(first, [8, 8, 1, 1, 1, 1, 1]);
-        rank.interval(1, (1000..1100).step_by(4));
-        assert!(rank.fetches.iter().all(|fetch| fetch.first.count == 1));
+        rank.interval(0, [0, 8].into_iter().chain(16..24));
+        assert_eq!((lengths(&rank), rank.streams.table[3].guess), (vec![8, 8, 1, 1, 2, 4], 1));
+        (24..32).for_each(|page| rank.read(page, 0));
+        assert_eq!((lengths(&rank)[6..].to_vec(), rank.streams.table[3].guess), (vec![8], 8));
+    }
+
+    #[test]
+    fn faults_at_no_distance_that_stays_or_in_other_intervals_say_nothing_of_guesses() {
+        let mut rank = Rank::new(8, 64);
+        rank.interval(0, [7000, 400, 900, 5000, 1200, 3300].into_iter());
+        assert!(lengths(&rank).iter().all(|&pages| pages == 8), "{:?}", rank.fetches);
+        let mut rank = Rank::new(8, 64);
+        (0..3).for_each(|number| rank.read(8 * number, number));
+        assert_eq!(lengths(&rank), [8, 8, 16]);
+    }
+
+    #[test]
+    fn where_most_pages_are_read_all_are_fetched_in_order() {
+        for skipped in 0..4 {
+            let mut rank = Rank::new(8, 32);
+            let (fetches, _) = rank.interval(0, (0..96).filter(|page| page % 4 != skipped));
+            assert!(fetches <= 6, "{skipped}: {:?}", rank.fetches);
+        }
     }
 
     #[test]
@@ -450,9 +521,27 @@ mod tests {
         let mut rank = Rank::new(8, 8);
         let mut looks = 0;
         for page in 0..800 {
-            looks += u32::from(rank.out_of_view == Some(page));
+            looks += u32::from(rank.hidden.contains(&page));
             rank.read(page, 0);
         }
-        assert_eq!((rank.fetches.len(), looks), (100, 6));
+        assert_eq!((rank.fetches.len(), looks), (100, 2 * 6));
+    }
+
+    #[test]
+    fn what_cannot_be_told_of_a_guess_says_nothing() {
+        let guesses = |is_read: [Option<bool>; 2]| {
+            let mut s = FaultStreams::new(8, 32);
+            (0..4).for_each(|n| {
+                s.judge(3, 8 * n, 0, |page| is_read[(page % 2) as usize]);
+                let run = Pages { first: 8 * n, count: s.window(3, 8 * n, 0).min(8) };
+                s.fetched(3, run, run.count);
+                s.guesses(3, run, 0);
+            });
+            s.table[3]
+        };
+        assert_eq!(guesses([Some(false); 2]).guess, 1);
+        let open = [None, Some(false)];
+        assert_eq!((guesses(open).guess, guesses(open).rest), (8, 0));
+        assert_eq!((guesses([Some(true), Some(false)]).guess, guesses([Some(true); 2]).rest), (8, REST - 3));
     }
 }

@@ -84,7 +84,7 @@ pub(crate) enum Hold {
 pub(crate) enum View {
     /// Its access says all.
     Plain = 0,
-    /// Valid and kept up to date, but taken out of the view to see whether it is read.
+    /// Valid, but taken out of the view to see whether it is read.
     Hidden = 1,
     /// Older than an acquire: to be fetched again, unless its home brings it at a barrier.
     Outdated = 2,
