@@ -25,8 +25,8 @@ struct FaultStream {
     jumps: u32,
     /// The first page of the last run.
     start: u32,
-    /// Where the last series of runs began, or the first one of several side by side; and how many pages of
-    /// each run the ones before the last had together.
+    /// Where the first of several columns side by side begins, and how many pages of a row those have
+    /// together that the walk has gone down.
     head: u32,
     wide: u32,
     /// The distance from the run before it, and how many runs have come at that distance, one after the
@@ -39,11 +39,12 @@ struct FaultStream {
     ahead: u32,
     /// When the last run began.
     interval: u32,
-    /// With how many pages a run begins of which nothing is known.
+    /// With how many pages a run begins of which nothing is known: in the beginning, and now.
+    first: u32,
     guess: u32,
     /// The last fetch, if it was a guess that is looked at.
     guess_at: Option<Guess>,
-    /// How far it was from the guess before it, which was not read to its end, to the next fault.
+    /// The last guess was not read to its end: how far the next fault was from its first page.
     skipped: Option<u32>,
     /// Guesses until one is looked at.
     rest: u32,
@@ -65,7 +66,7 @@ impl Guess {
 }
 
 impl FaultStream {
-    fn new(guess: u32) -> FaultStream {
+    fn new(first: u32) -> FaultStream {
         FaultStream {
             next: u32::MAX,
             run: 0,
@@ -79,7 +80,8 @@ impl FaultStream {
             series: 0,
             ahead: 0,
             interval: 0,
-            guess,
+            first,
+            guess: first,
             guess_at: None,
             skipped: None,
             rest: 0,
@@ -117,6 +119,7 @@ impl FaultStream {
             // How many series are side by side can be seen anew from here on.
             self.head = page;
             self.wide = 0;
+            self.guess = self.first;
         }
         (self.start, self.ahead, self.interval) = (page, 0, interval);
     }
@@ -130,14 +133,16 @@ impl FaultStream {
             self.wide = wide;
             return;
         }
-        if self.wide > 0 && wide <= SHORT {
+        // Columns that fill whole rows say nothing of others.
+        if self.wide > 0 && wide <= SHORT && wide < self.step.unsigned_abs() {
             self.known[0] = wide;
         }
         (self.head, self.wide) = (page, 0);
     }
 
-    /// There is a fault at `page`, the first one after a guess. If that was not read to its end, as the one
-    /// before it, from which it is as far, this is a walk by single pages, and no runs are guessed.
+    /// The first fault after a guess is at `page`. If no hidden page was read, and the fault is as far from
+    /// the guess's first page as the one after the last guess was, the walk does not read what lies between.
+    /// Runs then begin with one page.
     fn judge(&mut self, page: u32, interval: u32, is_read: impl Fn(u32) -> Option<bool>) {
         let Some(guess) = self.guess_at.take().filter(|guess| guess.interval == interval) else { return };
         let looks = guess.hidden().iter().map(is_read);
@@ -156,6 +161,8 @@ impl FaultStream {
             (Some(last), _) if last == distance => {
                 (self.guess, self.skipped) = (1, None);
                 (self.run, self.start, self.next) = (1, guess.pages.first, u32::MAX);
+                // Distances between guesses are no distances between runs.
+                (self.step, self.runs, self.series) = (0, 1, 0);
             }
             (None, goes_on) => {
                 self.skipped = Some(distance);
@@ -199,14 +206,13 @@ impl FaultStream {
 #[derive(Clone, Debug)]
 pub(super) struct FaultStreams {
     table: [FaultStream; 16],
-    first: u32,
     /// The most pages that are worked on together.
     pub(super) most: u32,
 }
 
 impl FaultStreams {
     pub(super) fn new(first: u32, most: u32) -> Self {
-        FaultStreams { table: [FaultStream::new(first); 16], first, most }
+        FaultStreams { table: [FaultStream::new(first); 16], most }
     }
 
     pub(super) fn of_fetches(cfg: &Config) -> Self {
@@ -239,8 +245,8 @@ impl FaultStreams {
         let s = &mut self.table[(allocation % 16) as usize];
         s.run = s.run.saturating_add(pages.count.min(wanted));
         s.next = pages.end();
-        if s.run >= 2 * self.first && s.guess < self.first {
-            (s.guess, s.rest) = (self.first, REST);
+        if s.run >= 2 * s.first && s.guess < s.first {
+            (s.guess, s.rest) = (s.first, REST);
         }
     }
 
@@ -478,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_walk_by_single_pages_is_not_guessed_to_read_those_between() {
-        for distance in [4, 8, 9, 16] {
+        for distance in [4, 5, 8, 9, 16] {
             let walk = |first: u32| (0..25).map(move |page| first + distance * page);
             let mut rank = Rank::new(8, 64);
             rank.interval(0, walk(0));
@@ -495,6 +501,42 @@ mod tests {
         assert_eq!((lengths(&rank), rank.streams.table[3].guess), (vec![8, 8, 1, 1, 2, 4], 1));
         (24..32).for_each(|page| rank.read(page, 0));
         assert_eq!((lengths(&rank)[6..].to_vec(), rank.streams.table[3].guess), (vec![8], 8));
+    }
+
+    #[test]
+    fn rows_of_which_a_part_is_read_come_several_at_a_time() {
+        for pages in 1..=6 {
+            let rows =
+                |first: u32| (0..64).flat_map(move |row| (0..pages).map(move |page| first + 16 * row + page));
+            let mut rank = Rank::new(8, 32);
+            let (fetches, fetched) = rank.interval(0, rows(0));
+            assert!(
+                fetches <= 26 && fetched <= 64 * (pages.next_power_of_two() + 1),
+                "{pages}: {fetches} {fetched}"
+            );
+            let (fetches, fetched) = rank.interval(1, rows(5000));
+            assert!(
+                fetches <= 20 && fetched <= 64 * (pages.next_power_of_two() + 1),
+                "{pages}: {fetches} {fetched}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_column_after_all_columns_of_whole_rows_comes_alone() {
+        let column = |page: u32| (0..64).map(move |row| 16 * row + page);
+        let mut rank = Rank::new(1, 32);
+        rank.interval(0, (0..16).flat_map(column));
+        let (fetches, pages) = rank.interval(1, column(5));
+        assert!(fetches <= 4 && pages <= 70, "{fetches} {pages}");
+    }
+
+    #[test]
+    fn two_walks_in_turn_come_in_larger_pieces_again_after_a_walk_by_single_pages() {
+        let mut rank = Rank::new(8, 32);
+        rank.interval(0, (0..40).map(|row| 16 * row));
+        let (fetches, _) = rank.interval(1, (0..400).flat_map(|page| [page, 5000 + page]));
+        assert!(fetches <= 200, "{fetches}");
     }
 
     #[test]
