@@ -15,10 +15,10 @@ use crate::page::{Access, CachedPage, Page};
 
 /// Runs that must have come so far before anything is opened ahead.
 const ENOUGH: u32 = 8;
-/// Or so many that have [`MOST_AHEAD`] pages: they have as many pages as those.
+/// Or so many that have [`MOST_AHEAD`] pages: few, but of more pages.
 const ENOUGH_LONG: u32 = 2;
-/// So far a run is followed back: past the whole run of [`MOST_AHEAD`] pages before the one that a page is
-/// in.
+/// So far a run is followed back. A page has up to 31 pages before it in its piece of [`MOST_AHEAD`], and 32
+/// in the piece before.
 const FARTHEST: u32 = 2 * MOST_AHEAD - 1;
 /// Runs from which on those of older intervals count half in each new one.
 const MANY: u32 = 128;
@@ -172,7 +172,8 @@ impl Node {
 
 /// As what a page counts whose run goes back so many pages: the page of a run that has so many before it. A
 /// run that is longer than is counted counts as several, which begin at round numbers of the allocation's
-/// pages: so nobody need look for the beginning. What is left between the first one and these says nothing.
+/// pages: so nobody need look for the beginning. What is left between the first one and these says nothing;
+/// what is left at the end counts as a short run.
 fn place_in_run(behind: u32, offset: u32) -> Option<u32> {
     let place = offset % MOST_AHEAD;
     match behind {
