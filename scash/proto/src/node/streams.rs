@@ -202,7 +202,7 @@ impl FaultStream {
 /// guess is wrong where a walk goes by single pages, and looks like a run in order if each fault is right
 /// behind the last fetch. So a guess's last pages are left out of view now and then. If they are not read
 /// before the next fault, which is as far away as the one after the last guess was, runs of this allocation
-/// begin with one page, until one of them has become twice as long as a guess.
+/// begin with one page, until one of them has become twice as long as a guess, or 64 have begun.
 #[derive(Clone, Debug)]
 pub(super) struct FaultStreams {
     table: [FaultStream; 16],

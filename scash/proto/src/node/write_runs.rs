@@ -135,7 +135,7 @@ impl Node {
         if !self.opens_runs() {
             return 1;
         }
-        let behind = self.behind(page, range, |_| true);
+        let behind = self.behind(page, range, MOST_AHEAD, |_| true);
         self.learning.runs.window(id, behind, self.interval).min(self.learning.writes.most)
     }
 
@@ -151,22 +151,22 @@ impl Node {
         }
         let Some(a) = self.heap.find(page) else { return };
         let (id, range) = (a.id, Pages { first: a.first, count: a.pages });
-        let behind = self.behind(page, range, |copy| !copy.is_ahead() || copy.has_changed());
+        let behind = self.behind(page, range, FARTHEST, |copy| !copy.is_ahead() || copy.has_changed());
         if let Some(at) = place_in_run(behind, page - range.first) {
             self.learning.runs.wrote(id, at, self.interval);
         }
     }
 
-    /// How many such copies right behind this page are writable: its run, as far as it goes back, or
-    /// [`FARTHEST`] pages.
-    fn behind(&self, page: u32, range: Pages, counts: impl Fn(CachedPage) -> bool) -> u32 {
-        let first = page.saturating_sub(FARTHEST).max(range.first);
+    /// How many such copies right behind this page are writable: its run, as far as it goes back, but not
+    /// more than `most`.
+    fn behind(&self, page: u32, range: Pages, most: u32, counts: impl Fn(CachedPage) -> bool) -> u32 {
+        let first = page.saturating_sub(most).max(range.first);
         let is_one = |&p: &u32| match self.table.get(p).page() {
             Page::Copy(copy) => copy.access() == Access::Write && counts(copy),
             _ => false,
         };
         let run = (first..page).rev().take_while(is_one).count();
-        u32::try_from(run).unwrap_or(FARTHEST)
+        u32::try_from(run).unwrap_or(most)
     }
 }
 
