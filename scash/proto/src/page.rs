@@ -30,13 +30,14 @@
 //! |---|---|---|---|
 //! | `No`: nobody has copies | none (not used yet), write | no | nobody: it never faults |
 //! | `Told`: sharers hear that it was written | none, read; write once it is dirty | no | a fault, or the system if it is *watched* (then it is writable) |
-//! | `Updated`: some sharer gets what changed | none, read; write once it is dirty | while dirty | a fault |
+//! | `Updated`: some sharer gets what changed | none, read; write once it is dirty or *ahead* | while writable | a fault, or the comparison at the barrier if it was opened ahead |
 //! | `Predicted`: written in barrier after barrier | write; read at the end of an interval | yes | the comparison at the barrier |
 //!
 //! | transition | from → to |
 //! |---|---|
 //! | [`track`](HomePage::track) | any → at least `Told` or `Updated`; protects the page if it was writable and is not watched |
 //! | [`write`](HomePage::write), [`noticed`](HomePage::noticed) | dirty, by a fault or by the system |
+//! | [`write_ahead`](HomePage::write_ahead) | ahead: writable along with a page before it |
 //! | [`found_written`](HomePage::found_written) | `Updated` → `Predicted`, the second time |
 //! | [`end_prediction`](HomePage::end_prediction) | `Predicted` → `Updated`, after barriers without a change |
 //! | [`untrack`](HomePage::untrack) | any → `No`; writable without faults |

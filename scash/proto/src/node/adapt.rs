@@ -30,6 +30,8 @@ pub(super) struct Learning {
     pub(super) streams: FaultStreams,
     /// Runs of pages that are made writable one after the other, with their twins.
     pub(super) writes: FaultStreams,
+    /// The same at home.
+    pub(super) home_writes: FaultStreams,
     /// How long such runs are where many of them grow at the same time.
     pub(super) runs: WriteRuns,
     /// Home pages whose writes are noticed without faults.
@@ -44,6 +46,7 @@ impl Learning {
         Learning {
             streams: FaultStreams::of_fetches(cfg),
             writes: FaultStreams::of_writes(cfg),
+            home_writes: FaultStreams::of_writes(cfg),
             runs: WriteRuns::default(),
             watched: Vec::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
@@ -55,6 +58,7 @@ impl Learning {
     pub(super) fn reborn(&mut self, cfg: &Config) {
         self.streams = FaultStreams::of_fetches(cfg);
         self.writes = FaultStreams::of_writes(cfg);
+        self.home_writes = FaultStreams::of_writes(cfg);
         self.runs = WriteRuns::default();
         self.watched.clear();
         self.migration.reborn();

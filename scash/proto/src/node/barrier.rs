@@ -191,6 +191,7 @@ impl Node {
     fn flush_page(&mut self, page: u32) {
         match self.table.get(page).page() {
             Page::Home(home) if home.is_dirty() => self.flush_home_page(page),
+            Page::Home(home) if home.is_ahead() => self.push(page),
             Page::Copy(copy) => self.flush_copy(page, copy),
             Page::Home(_) | Page::Unclaimed(_) => {}
         }

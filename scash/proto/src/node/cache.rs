@@ -20,6 +20,9 @@ use policy::{EvictionAction, EvictionPolicy, Fifo, Sieve};
 mod policy;
 mod queue;
 
+/// Two runs that leave the view are one if no more pages than this lie between.
+const MOST_ACROSS: u32 = 64;
+
 /// The page is held.
 const HELD: u8 = 1;
 /// Changes of the page went home when it was given up, and are in no record yet.
@@ -101,7 +104,7 @@ impl Node {
     /// homes too. `pages` is sorted.
     pub(super) fn dismiss(&mut self, pages: &[u32]) {
         if !self.cache.is_limited() {
-            runs(pages, |run| self.out.push_back(Output::Unmap(run)));
+            self.unmap_across(pages);
             return;
         }
         // What was broadcast is in its frame already; what was subscribed to just now, its home brings
@@ -115,6 +118,24 @@ impl Node {
         runs(&stay, |run| self.out.push_back(Output::Unmap(run)));
         others.iter().for_each(|&page| self.cache.leave(page));
         runs(&others, |run| self.out.push_back(Output::Discard(run)));
+    }
+
+    /// Takes pages out of the view that are no good any more, `pages`. Those in between that are out of view
+    /// are no worse for it: many runs of a few pages, as of columns of a matrix, go by one call of the
+    /// system.
+    fn unmap_across(&mut self, pages: &[u32]) {
+        let (table, out) = (&self.table, &mut self.out);
+        let is_out_of_view = |page| table.get(page).access() == Access::None;
+        let mut last: Option<Pages> = None;
+        runs(pages, |run| match &mut last {
+            Some(last)
+                if run.first - last.end() <= MOST_ACROSS && (last.end()..run.first).all(is_out_of_view) =>
+            {
+                last.count = run.end() - last.first;
+            }
+            _ => out.extend(last.replace(run).map(Output::Unmap)),
+        });
+        out.extend(last.map(Output::Unmap));
     }
 
     /// Pages that were fetched in vain are no good. With a limit their frames are given back, but for those

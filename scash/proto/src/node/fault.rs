@@ -4,6 +4,7 @@
 //! orders fit the reserved queue).
 
 use super::adapt::SOON;
+use super::write_runs::{FARTHEST, is_written_at_home, is_written_copy};
 use super::{Node, Output};
 use crate::copyset::CopyMode;
 use crate::page::{Access, CachedPage, HomePage, List, Page, UnclaimedPage};
@@ -45,14 +46,7 @@ impl Node {
     fn home_fault(&mut self, page: u32, id: u64, range: Pages, block: u32) {
         let Some(mut home) = self.home_page(page) else { return };
         if home.access() == Access::Read {
-            if home.lacks_twin() {
-                self.make_twin(page);
-            }
-            home.write(self.cfg.renewals);
-            self.table.put(page, home);
-            self.table.touch(page);
-            self.list(page, List::Open);
-            self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
+            self.write_at_home(page, home, id, range);
         } else if home.is_tracked() {
             home.read();
             self.table.put(page, home);
@@ -70,6 +64,52 @@ impl Node {
             self.counters.prefetched += u64::from(pages.count - 1);
             self.out.push_back(Output::MapZero(pages, Access::Write));
         }
+    }
+
+    /// A write at home is noticed. Pages that follow become writable with it, as copies do
+    /// ([`write_cached`](Self::write_cached)), if sharers get their updates: their twins tell whether they
+    /// are written. Those in between that are writable already are passed over.
+    fn write_at_home(&mut self, page: u32, mut home: HomePage, id: u64, range: Pages) {
+        if home.lacks_twin() {
+            self.make_twin(page);
+        }
+        home.write(self.cfg.renewals);
+        self.table.put(page, home);
+        self.table.touch(page);
+        self.list(page, List::Open);
+        let mut run = Pages::one(page);
+        if home.is_twinned() && self.opens_runs() && !self.cfg.races {
+            let jumps = !self.learning.home_writes.goes_on(id, page);
+            let in_order = self.learning.home_writes.window(id, page, self.interval);
+            let wanted = in_order.max(self.worth_opening(page, id, range, jumps, is_written_at_home));
+            let mut opened = 1;
+            let end = page.saturating_add(FARTHEST).min(range.end());
+            let mut next = page + 1;
+            while next < end
+                && let Some(home) = self.table.at_home(next)
+            {
+                if home.can_open_ahead() && opened < wanted && self.homes.brings_to_all(next) {
+                    self.open_ahead_at_home(next, home);
+                    opened += 1;
+                    run.count = next + 1 - page;
+                } else if home.access() != Access::Write || home.is_watched() {
+                    break;
+                }
+                next += 1;
+            }
+            self.opened_ahead(id, opened.saturating_sub(in_order));
+            self.learning.home_writes.fetched(id, Pages { first: page, count: next - page }, opened);
+        }
+        self.out.push_back(Output::Protect(run, Access::Write));
+    }
+
+    fn open_ahead_at_home(&mut self, page: u32, mut home: HomePage) {
+        if home.lacks_twin() {
+            self.make_twin(page);
+        }
+        home.write_ahead();
+        self.table.put(page, home);
+        self.table.touch(page);
     }
 
     /// A page at home here may be written from now on, untracked.
@@ -203,9 +243,10 @@ impl Node {
     /// runs, not those that are kept up to date and were not written the last time: what their home brings
     /// would look like a write.
     fn write_cached(&mut self, page: u32, id: u64, range: Pages) {
+        let jumps = !self.learning.writes.goes_on(id, page);
         let in_order =
             if self.cfg.predict { self.learning.writes.window(id, page, self.interval) } else { 1 };
-        let ahead = in_order.max(self.worth_opening(page, id, range));
+        let ahead = in_order.max(self.worth_opening(page, id, range, jumps, is_written_copy));
         let end = page.saturating_add(ahead).min(range.end());
         let opens = |p: u32, copy: CachedPage| {
             let is_written = p - page < in_order || !copy.is_shared() || copy.has_changed();
@@ -255,7 +296,11 @@ impl Node {
             free && node.cached_page(p, home).is_some_and(|copy| !copy.is_hidden())
                 && node.home(p) == Some(home)
         };
-        let least = if want == Access::Write { self.worth_opening(page, id, range) } else { 1 };
+        let jumps = !self.learning.streams.goes_on(id, page);
+        let least = match want {
+            Access::Write => self.worth_opening(page, id, range, jumps, is_written_copy),
+            _ => 1,
+        };
         let table = &self.table;
         let is_read = |p| match table.cached(p) {
             Some(copy) if copy.is_hidden() => Some(false),

@@ -39,6 +39,11 @@ impl Homes {
         self.directory.get(&page)
     }
 
+    /// Whether all sharers of a page are brought what is written in it.
+    pub(super) fn brings_to_all(&self, page: u32) -> bool {
+        self.sharers(page).is_some_and(|set| set.iter().all(|(_, mode)| mode == CopyMode::Update))
+    }
+
     /// Pages of which somebody has copies.
     pub(super) fn entries(&self) -> usize {
         self.directory.len()
@@ -121,7 +126,7 @@ impl Node {
     }
 
     /// Orders that what changed in a page goes to its sharers: now, or when everybody is in the barrier.
-    fn push(&mut self, page: u32) {
+    pub(super) fn push(&mut self, page: u32) {
         if self.keeps_pushes_back() || self.sync.operated.holds(page) {
             self.keep_back(page);
         } else {
@@ -154,6 +159,12 @@ impl Node {
             home.compared(changed);
             self.table.put(page, home);
             self.counters.predicted += u64::from(changed && !home.is_dirty());
+        } else if home.is_ahead() && changed {
+            self.counters.predicted += 1;
+            if home.found_written(self.cfg.predict) {
+                self.homes.predicted.push(page);
+            }
+            self.table.put(page, home);
         }
         if changed {
             self.learning.migration.written_at_home(page);
@@ -167,7 +178,8 @@ impl Node {
             self.brought(page, None);
         }
         // Even if all bytes are again what they were: a sharer may have fetched the page in between (see
-        // `copied`). A page that is predicted counts as written, since nothing tells whether it was.
+        // `copied`). A page that is predicted, or was opened ahead, counts as written, since nothing tells
+        // whether it was.
         self.tell_stale(page, None);
     }
 

@@ -224,6 +224,11 @@ impl FaultStreams {
         FaultStreams::new(1, cfg.fetch_most.min(MOST_AHEAD))
     }
 
+    /// Whether a fault at `page` goes on where the last one ended.
+    pub(super) fn goes_on(&self, allocation: u64, page: u32) -> bool {
+        self.table[(allocation % 16) as usize].next == page
+    }
+
     /// How many pages to fetch in this interval, beginning at `page` of allocation number `allocation`.
     pub(super) fn window(&mut self, allocation: u64, page: u32, interval: u32) -> u32 {
         let most = self.most;

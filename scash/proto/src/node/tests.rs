@@ -8,6 +8,7 @@ mod collective;
 mod copies;
 mod destroy;
 mod fault;
+mod home_runs;
 mod leaving;
 mod lies;
 mod lies_of_locks;

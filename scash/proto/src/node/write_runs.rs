@@ -4,14 +4,15 @@
 //! What faults show of one run at a time is for [`super::streams`]: there each fault elsewhere begins a new
 //! run. Here a run is what lies side by side in the page table. Each barrier counts how many runs of changed
 //! copies have reached which length. A write fault opens as many pages as at least half of the runs have had
-//! that came as far as its page.
+//! that came as far as its page. While nothing is known, a run that goes on after faults elsewhere opens a
+//! few pages at once.
 //!
 //! To open pages together that are written together is the aggregation of Amza, Cox, Rajamani and Zwaenepoel
 //! (*Tradeoffs between False Sharing and Aggregation in Software Distributed Shared Memory*, `PPoPP` 1997).
 
 use super::{MOST_AHEAD, Node};
 use crate::Pages;
-use crate::page::{Access, CachedPage, Page};
+use crate::page::{Access, Page};
 
 /// Runs that must have come so far before anything is opened ahead.
 const ENOUGH: u32 = 8;
@@ -19,7 +20,11 @@ const ENOUGH: u32 = 8;
 const ENOUGH_LONG: u32 = 2;
 /// So far a run is followed back. A page has up to 31 pages before it in its piece of [`MOST_AHEAD`], and 32
 /// in the piece before.
-const FARTHEST: u32 = 2 * MOST_AHEAD - 1;
+pub(super) const FARTHEST: u32 = 2 * MOST_AHEAD - 1;
+/// While nothing is known, a run that goes on is taken to go on for so many times as many pages as it has,
+/// and for no more than so many.
+const GROWTH: u32 = 4;
+const MOST_UNKNOWN: u32 = 8;
 /// Runs from which on those of older intervals count half in each new one.
 const MANY: u32 = 128;
 
@@ -94,9 +99,13 @@ pub(super) struct WriteRuns {
 impl WriteRuns {
     /// How many pages to open, from one on behind which the run goes back so many pages. In one interval no
     /// more than twice as many are opened ahead as there were pages in the runs that this is known from.
-    fn window(&mut self, allocation: u64, behind: u32, interval: u32) -> u32 {
+    /// `jumps`: the fault is elsewhere than where the last one ended.
+    fn window(&mut self, allocation: u64, behind: u32, jumps: bool, interval: u32) -> u32 {
         let own = index(allocation);
         let known = self.table[if self.table[own].are_known() { own } else { self.last }];
+        if !known.are_known() {
+            return if jumps { behind.saturating_mul(GROWTH).clamp(1, MOST_UNKNOWN) } else { 1 };
+        }
         let most = known.longer.iter().fold(0, |sum: u32, &runs| sum.saturating_add(runs)).saturating_mul(2);
         let left = most.saturating_sub(*self.table[own].ahead(interval));
         known.window(behind).unwrap_or(1).min(left.saturating_add(1))
@@ -125,18 +134,26 @@ fn index(allocation: u64) -> usize {
 impl Node {
     /// Whether runs open as wholes. Not where intervals end between barriers: each lock that leaves would
     /// have all of them compared.
-    fn opens_runs(&self) -> bool {
+    pub(super) fn opens_runs(&self) -> bool {
         self.cfg.predict && !self.keeps_back()
     }
 
-    /// How many pages are worth being opened together for writing, beginning at a copy that is not writable
-    /// yet.
-    pub(super) fn worth_opening(&mut self, page: u32, id: u64, range: Pages) -> u32 {
+    /// How many pages are worth being opened together for writing, beginning at one that is not writable yet.
+    /// `jumps`: its fault is elsewhere than where the last one ended. `is_written`: whether a page right
+    /// behind it is of its run.
+    pub(super) fn worth_opening(
+        &mut self,
+        page: u32,
+        id: u64,
+        range: Pages,
+        jumps: bool,
+        is_written: impl Fn(Page) -> bool,
+    ) -> u32 {
         if !self.opens_runs() {
             return 1;
         }
-        let behind = self.behind(page, range, MOST_AHEAD, |_| true);
-        self.learning.runs.window(id, behind, self.interval).min(self.learning.writes.most)
+        let behind = self.behind(page, range, MOST_AHEAD, is_written);
+        self.learning.runs.window(id, behind, jumps, self.interval).min(self.learning.writes.most)
     }
 
     /// Notes that so many pages of a fault were opened for the sake of their run.
@@ -151,23 +168,30 @@ impl Node {
         }
         let Some(a) = self.heap.find(page) else { return };
         let (id, range) = (a.id, Pages { first: a.first, count: a.pages });
-        let behind = self.behind(page, range, FARTHEST, |copy| !copy.is_ahead() || copy.has_changed());
+        let was_written = |page| matches!(page, Page::Copy(copy) if !copy.is_ahead() || copy.has_changed());
+        let behind = self.behind(page, range, FARTHEST, |page| is_written_copy(page) && was_written(page));
         if let Some(at) = place_in_run(behind, page - range.first) {
             self.learning.runs.wrote(id, at, self.interval);
         }
     }
 
-    /// How many such copies right behind this page are writable: its run, as far as it goes back, but not
-    /// more than `most`.
-    fn behind(&self, page: u32, range: Pages, most: u32, counts: impl Fn(CachedPage) -> bool) -> u32 {
+    /// How many such pages are right behind this one: its run, as far as it goes back, but not more than
+    /// `most`.
+    fn behind(&self, page: u32, range: Pages, most: u32, is_one: impl Fn(Page) -> bool) -> u32 {
         let first = page.saturating_sub(most).max(range.first);
-        let is_one = |&p: &u32| match self.table.get(p).page() {
-            Page::Copy(copy) => copy.access() == Access::Write && counts(copy),
-            _ => false,
-        };
-        let run = (first..page).rev().take_while(is_one).count();
+        let run = (first..page).rev().take_while(|&p| is_one(self.table.get(p).page())).count();
         u32::try_from(run).unwrap_or(most)
     }
+}
+
+/// A copy that this rank may write.
+pub(super) fn is_written_copy(page: Page) -> bool {
+    matches!(page, Page::Copy(copy) if copy.access() == Access::Write)
+}
+
+/// A page of this home that sharers get updates of, and that may be written.
+pub(super) fn is_written_at_home(page: Page) -> bool {
+    matches!(page, Page::Home(home) if home.access() == Access::Write && home.has_twin())
 }
 
 /// As what a page counts whose run goes back so many pages: the page of a run that has so many before it. A
@@ -198,11 +222,11 @@ mod tests {
         fn interval(&mut self, allocation: u64, lengths: &[u32]) -> (u32, u32) {
             self.interval += 1;
             let mut open = vec![0; lengths.len()];
-            let mut faults = 0;
+            let (mut faults, jumps) = (0, lengths.len() > 1);
             for place in 0..*lengths.iter().max().unwrap() {
                 for (open, &length) in open.iter_mut().zip(lengths) {
                     if place < length && *open <= place {
-                        let window = self.runs.window(allocation, *open, self.interval);
+                        let window = self.runs.window(allocation, *open, jumps, self.interval);
                         self.runs.opened_ahead(allocation, window - 1, self.interval);
                         *open += window;
                         faults += 1;
@@ -225,7 +249,7 @@ mod tests {
     #[test]
     fn a_run_opens_in_one_fault_once_it_is_known_how_long_runs_are() {
         let mut scatter = Scatter::default();
-        assert_eq!(scatter.interval(1, &[5; 128]), (5 * 128, 0), "nothing is known of the first ones");
+        assert_eq!(scatter.interval(1, &[5; 128]), (2 * 128, 0), "the first ones show that they go on");
         assert_eq!(scatter.interval(1, &[5; 128]), (128, 0));
         assert_eq!(scatter.interval(2, &[5; 128]), (128, 0), "another array is taken to be alike");
         assert_eq!(scatter.interval(2, &[5; 128]), (128, 0));
@@ -242,7 +266,7 @@ mod tests {
     #[test]
     fn a_few_long_runs_say_as_much_as_many_short_ones() {
         let mut scatter = Scatter::default();
-        assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (MOST_AHEAD, 0));
+        assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (MOST_AHEAD, 0), "in order: for others to see");
         assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (MOST_AHEAD, 0));
         assert_eq!(scatter.interval(1, &[MOST_AHEAD]), (1, 0));
     }
@@ -287,5 +311,15 @@ mod tests {
         let mut scatter = Scatter::default();
         let faults: Vec<u32> = (0..10).map(|_| scatter.interval(1, &[3]).0).collect();
         assert_eq!(faults, [3, 3, 3, 3, 3, 3, 3, 3, 1, 1]);
+    }
+
+    #[test]
+    fn runs_that_grow_side_by_side_open_a_few_pages_at_once_before_anything_is_known() {
+        assert_eq!(Scatter::default().interval(1, &[20; 3]), (4 * 3, 1 * 3), "1, 4, 8 and 8 pages");
+    }
+
+    #[test]
+    fn single_pages_open_nothing_before_anything_is_known() {
+        assert_eq!(Scatter::default().interval(1, &[1; 1000]), (1000, 0));
     }
 }

@@ -71,7 +71,7 @@ impl UnclaimedPage {
 impl HomePage {
     fn broken_rule(self, moment: Moment) -> Option<&'static str> {
         let (access, tracking, moved_in) = (self.access(), self.tracking(), self.0.has(flag::STALE));
-        let noticed = self.is_dirty() || self.is_watched() || self.is_predicted();
+        let noticed = self.is_dirty() || self.is_watched() || self.is_predicted() || self.is_ahead();
         let by_fault =
             access == Access::Write && self.is_tracked() && !self.is_predicted() && !self.is_watched();
         let ends =
@@ -82,6 +82,7 @@ impl HomePage {
             ("a page moves here in a barrier only", !(moved_in && moment.runs)),
             ("a page that has just moved here has no sharers", !moved_in || tracking == Tracking::No),
             ("a predicted page has a twin", !self.is_predicted() || self.has_twin()),
+            ("a page that was opened ahead has a twin", !self.is_ahead() || self.has_twin()),
             (
                 "only a page with sharers that get updates has a twin",
                 moved_in || !self.has_twin() || self.is_twinned(),

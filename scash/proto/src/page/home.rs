@@ -19,6 +19,8 @@ pub(super) mod flag {
     pub(in crate::page) const MESSAGED: u64 = 1 << 34;
     /// The same, in the barrier before.
     pub(in crate::page) const MESSAGED_BEFORE: u64 = 1 << 35;
+    /// Opened along with a page before it that was written: only its twin tells whether it was.
+    pub(in crate::page) const AHEAD: u64 = 1 << 36;
 }
 
 const TRACKING_SHIFT: u32 = 40;
@@ -73,6 +75,7 @@ impl HomePage {
             (flag::WATCHED, "watched"),
             (flag::MESSAGED, "messaged"),
             (flag::MESSAGED_BEFORE, "messaged before"),
+            (flag::AHEAD, "ahead"),
         ];
         self.0.name(f, &names)?;
         write!(f, ", score {}, patience {}", self.score(), self.patience())
@@ -194,6 +197,22 @@ impl HomePage {
         self.0.set_access(Access::Write);
     }
 
+    /// Whether it may become writable along with a page before it.
+    pub(crate) fn can_open_ahead(self) -> bool {
+        self.access() == Access::Read && self.is_twinned()
+    }
+
+    /// It becomes writable along with a page before it.
+    pub(crate) fn write_ahead(&mut self) {
+        self.0.set(common::TWIN | flag::AHEAD);
+        self.0.set_access(Access::Write);
+    }
+
+    /// Whether it did so in this interval.
+    pub(crate) fn is_ahead(self) -> bool {
+        self.0.has(flag::AHEAD)
+    }
+
     /// A write is noticed without a fault.
     pub(crate) fn noticed(&mut self) {
         self.0.set(common::DIRTY);
@@ -262,7 +281,7 @@ impl HomePage {
         }
         let free = self.is_tracked() && self.access() == Access::Write;
         self.set_tracking(Tracking::No);
-        self.0.clear(common::TWIN | common::DIRTY);
+        self.0.clear(common::TWIN | common::DIRTY | flag::AHEAD);
         Untracked { drop_twin, open, free }
     }
 
@@ -321,7 +340,7 @@ impl HomePage {
             self.0.set_access(Access::Read);
             ended.protect = true;
         }
-        self.0.clear(common::DIRTY | common::STALE | flag::CLAIMED);
+        self.0.clear(common::DIRTY | common::STALE | flag::CLAIMED | flag::AHEAD);
         ended
     }
 }

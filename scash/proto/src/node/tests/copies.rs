@@ -472,3 +472,18 @@ fn a_protocol_that_changes_reaches_the_home_although_an_acquire_has_ended_the_co
     let updated: Vec<Rank> = job.nodes[1].update_sharers(0).collect();
     assert_eq!(updated, [Rank(2)], "the home is to tell rank 0, not to bring it changes");
 }
+
+#[test]
+fn copies_in_columns_leave_the_view_by_one_order_with_what_is_out_of_view_between_them() {
+    let mut job = Job::with(2, 32, AllocOptions::default());
+    // Page 14 is at home at the reader, and stays in view.
+    (0..32).for_each(|page| job.touch(u32::from(page != 14), page, Access::Write));
+    job.barrier();
+    (0..32).filter(|page| page % 4 < 2).for_each(|page| job.touch(0, page, Access::Read));
+    job.orders(0);
+    job.barrier();
+    let unmapped = |order| if let Output::Unmap(pages) = order { Some(pages) } else { None };
+    let runs: Vec<Pages> = job.orders(0).into_iter().filter_map(unmapped).collect();
+    assert_eq!(runs, [Pages { first: 0, count: 14 }, Pages { first: 16, count: 14 }]);
+    assert_eq!(job.nodes[0].access(14), Access::Write);
+}
