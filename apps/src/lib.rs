@@ -17,13 +17,14 @@
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and
 //! what is read in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an
 //! array), [`kmeans`] (sums with the same bits on any number of workers), [`ocean`] (grids of many sizes, of
-//! which some leave workers without work), [`is`] (counts that all add up),
-//! [`ep`] (nothing but a sum). Some have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
-//! bound that all know), [`water`] (one lock for each of many sums), [`market`] (one for each of many small
-//! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build), [`cholesky`]
-//! (tasks that wait for each other). Two [deal](dealt) parts of an array out to whoever is free: [`raytrace`]
-//! by a counter, [`volume`] from [queues] of which each worker has one, and steals from those of others. And
-//! two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
+//! which some leave workers without work), [`is`] (counts that all add up), [`ep`] (nothing but a sum). Some
+//! have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a bound that all know), [`water`]
+//! (one lock for each of many sums), [`market`] (one for each of many small objects, beside pages that one
+//! worker alone writes), [`nbody`] (a tree that all build), [`fmm`] (one that is also climbed, by whoever
+//! comes last), [`cholesky`] (tasks that wait for each other). Two [deal](dealt) parts of an array out to
+//! whoever is free: [`raytrace`] by a counter, [`volume`] from [queues] of which each worker has one, and
+//! steals from those of others. And two are there to be measured, for who writes what changes in them:
+//! [`shifting`], [`relay`].
 //!
 //! Programs of another kind share nothing and pass messages: [`nas`].
 
@@ -36,6 +37,7 @@ pub mod dealt;
 mod dsm;
 pub mod ep;
 pub mod fft;
+pub mod fmm;
 pub mod is;
 pub mod kernels;
 pub mod kmeans;
@@ -172,6 +174,9 @@ pub enum Error {
     /// To tell bodies apart that nearly touch takes more cubes than there is room for.
     #[error("the bodies have come too close to each other; choose fewer --steps")]
     TooClose,
+    /// To tell particles apart that nearly touch takes more boxes than there is room for.
+    #[error("the particles have come too close to each other; choose fewer --steps or a larger --per-box")]
+    TooDense,
     /// What a cube looks like.
     #[error("--theta {0} is not from 0 to 1")]
     Theta(f64),

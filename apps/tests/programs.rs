@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 21] = [
+const PROGRAMS: [Program; 22] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12 --layout rows", "--size 64 --block 16"),
@@ -41,6 +41,7 @@ const PROGRAMS: [Program; 21] = [
     program!("tsp", "--cities 1", "--cities 4", "--cities 9"),
     program!("market", "--size 1", "--size 8 --steps 0", "--size 65 --steps 5"),
     program!("nbody", "--bodies 1", "--bodies 9 --steps 0", "--bodies 90 --steps 3 --theta 0.7 --locks 5"),
+    program!("fmm", "--particles 1", "--particles 9 --steps 0 --terms 1", "--particles 90 --steps 3 --terms 5 --per-box 2 --locks 5"),
     program!("raytrace", "--size 1", "--size 9 --depth 0 --tile 20", "--size 50 --depth 2 --tile 7 --queue atomic"),
     program!("volume", "--size 2 --image 1", "--size 9 --image 5 --frames 1 --tile 20", "--size 24 --image 30 --frames 3 --tile 7 --steal off --queue atomic"),
     program!("cholesky", "--size 1", "--size 4 --locks 1", "--size 30 --locks 7"),
@@ -184,6 +185,10 @@ fn sizes_that_make_no_sense_are_refused() {
         ("nbody", "--locks 0", "--locks 0"),
         ("nbody", "--theta nan", "--theta NaN is not from 0 to 1"),
         ("nbody", "--bodies 18446744073709551615", "choose at most 1048576"),
+        ("fmm", "--particles 0", "--particles 0 is not from 1 to 1048576"),
+        ("fmm", "--terms 41", "--terms 41 is not from 1 to 40"),
+        ("fmm", "--per-box 0", "--per-box 0 is not from 1 to 1024"),
+        ("fmm", "--locks 0", "--locks 0"),
         ("raytrace", "--size 0", "--size 0"),
         ("raytrace", "--tile 0", "--tile 0"),
         ("raytrace", "--queue none", "--queue"),

@@ -105,6 +105,12 @@ fn nbody_has_the_sequential_result() {
 }
 
 #[test]
+fn fmm_has_the_sequential_result_whoever_cuts_which_box() {
+    let sizes = ["--particles", "300", "--steps", "3", "--terms", "6"];
+    is_equal("fmm", &[&sizes[..], &["--per-box", "4", "--locks", "50"]].concat());
+}
+
+#[test]
 fn raytrace_has_the_sequential_result_whoever_takes_which_tile() {
     for queue in ["lock", "atomic"] {
         is_equal("raytrace", &["--size", "61", "--tile", "8", "--queue", queue]);
@@ -132,6 +138,7 @@ fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
         ("water", ["--size", "40"]),
         ("market", ["--size", "40"]),
         ("nbody", ["--bodies", "60"]),
+        ("fmm", ["--particles", "200"]),
         ("raytrace", ["--size", "40"]),
         ("volume", ["--size", "20"]),
         ("cholesky", ["--size", "20"]),

@@ -217,6 +217,7 @@ fn every_application_survives_two_deaths_in_the_middle() {
         ("water", "--size 343 --steps 6", 12, 5),
         ("market", "--size 200 --steps 20", 18, 8),
         ("nbody", "--bodies 600 --steps 8", 15, 7),
+        ("fmm", "--particles 2000 --steps 6", 14, 6),
         ("raytrace", "--size 160", 6, 2),
         ("volume", "--size 48 --image 96", 13, 6),
         ("cholesky", "--size 64", 6, 3),

@@ -13,7 +13,7 @@ use super::turns::{Counted, Line, Program, Variant, measure};
 /// How many of [`PROGRAMS`] are measured where none is named.
 const STANDARD: usize = 5;
 
-const PROGRAMS: [Program; 18] = [
+const PROGRAMS: [Program; 19] = [
     Program { quick: &["--size", "254", "--iterations", "10"], ..Program::named("laplace") },
     Program {
         parameters: &["--size", "1024", "--block", "32"],
@@ -38,6 +38,11 @@ const PROGRAMS: [Program; 18] = [
         parameters: &["--bodies", "1000", "--steps", "5"],
         quick: &["--bodies", "100", "--steps", "2"],
         ..Program::named("nbody")
+    },
+    Program {
+        parameters: &["--particles", "4000", "--steps", "4"],
+        quick: &["--particles", "300", "--steps", "2"],
+        ..Program::named("fmm")
     },
     Program { quick: &["--size", "50"], ..Program::named("raytrace") },
     Program { quick: &["--size", "24"], ..Program::named("volume") },

@@ -47,7 +47,7 @@ const fn locking(name: &'static str, arguments: &'static str) -> Program {
 const C_PHOENIX: &str = "phoenix-c";
 
 /// All of them, with sizes of which a run takes about a second.
-pub const PROGRAMS: [Program; 29] = [
+pub const PROGRAMS: [Program; 30] = [
     app("laplace", "--size 254 --iterations 60 --check --json"),
     app("lu", "--size 384 --block 16 --check --json"),
     app("lu", "--size 384 --block 16 --layout rows --check --json"),
@@ -60,6 +60,7 @@ pub const PROGRAMS: [Program; 29] = [
     locking("tsp", "--cities 12 --check --json"),
     locking("water", "--size 343 --steps 6 --check --json"),
     locking("nbody", "--bodies 600 --steps 8 --check --json"),
+    locking("fmm", "--particles 2000 --steps 6 --check --json"),
     locking("raytrace", "--size 160 --check --json"),
     app("raytrace", "--size 160 --queue atomic --check --json"),
     locking("volume", "--size 48 --image 96 --check --json"),
