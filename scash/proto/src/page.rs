@@ -82,8 +82,8 @@
 //! bits 22..24  role            0 unclaimed, 1 home, 2 copy
 //! bits 24..31  common facts    on which lists it is, fetching, twin, dirty, stale
 //! bits 32..64  facts of the role:
-//!   home       32 claimed, 33 watched, 34 messaged, 35 messaged before; 40..42 tracking;
-//!              42..49 times brought, 49..52 trust; 56..60 score; 60..64 patience
+//!   home       32 claimed, 33 watched, 34 messaged, 35 messaged before, 36 ahead;
+//!              40..42 tracking; 42..49 times brought, 49..52 trust; 56..60 score; 60..64 patience
 //!   copy       32..34 hold, 34..36 view;
 //!              36..45 asked, wanted, reported, fresh, ahead, quiet, ended, fetched, exact;
 //!              45..48 renewals in vain (7: the home was asked);

@@ -4,11 +4,13 @@
 //! orders fit the reserved queue).
 
 use super::adapt::SOON;
-use super::write_runs::{FARTHEST, is_written_at_home, is_written_copy};
 use super::{Node, Output};
 use crate::copyset::CopyMode;
 use crate::page::{Access, CachedPage, HomePage, List, Page, UnclaimedPage};
 use crate::{Pages, Rank, Strided};
+
+/// A write at home opens no pages that are farther away than this.
+const FARTHEST_AT_HOME: u32 = 64;
 
 impl Node {
     /// Orders what brings `page` nearer to `want`. The caller repeats it until [`Node::access`] is enough:
@@ -79,12 +81,9 @@ impl Node {
         self.list(page, List::Open);
         let mut run = Pages::one(page);
         if home.is_twinned() && self.opens_runs() && !self.cfg.races {
-            let jumps = !self.learning.home_writes.goes_on(id, page);
-            let in_order = self.learning.home_writes.window(id, page, self.interval);
-            let wanted = in_order.max(self.worth_opening(page, id, range, jumps, is_written_at_home));
-            let mut opened = 1;
-            let end = page.saturating_add(FARTHEST).min(range.end());
-            let mut next = page + 1;
+            let wanted = self.learning.home_writes.window(id, page, self.interval);
+            let end = page.saturating_add(FARTHEST_AT_HOME).min(range.end());
+            let (mut opened, mut next) = (1, page + 1);
             while next < end
                 && let Some(home) = self.table.at_home(next)
             {
@@ -97,7 +96,6 @@ impl Node {
                 }
                 next += 1;
             }
-            self.opened_ahead(id, opened.saturating_sub(in_order));
             self.learning.home_writes.fetched(id, Pages { first: page, count: next - page }, opened);
         }
         self.out.push_back(Output::Protect(run, Access::Write));
@@ -246,7 +244,7 @@ impl Node {
         let jumps = !self.learning.writes.goes_on(id, page);
         let in_order =
             if self.cfg.predict { self.learning.writes.window(id, page, self.interval) } else { 1 };
-        let ahead = in_order.max(self.worth_opening(page, id, range, jumps, is_written_copy));
+        let ahead = in_order.max(self.worth_opening(page, id, range, jumps));
         let end = page.saturating_add(ahead).min(range.end());
         let opens = |p: u32, copy: CachedPage| {
             let is_written = p - page < in_order || !copy.is_shared() || copy.has_changed();
@@ -296,9 +294,10 @@ impl Node {
             free && node.cached_page(p, home).is_some_and(|copy| !copy.is_hidden())
                 && node.home(p) == Some(home)
         };
-        let jumps = !self.learning.streams.goes_on(id, page);
+        // Where a fetch is a round trip, one by guess brings as much.
+        let jumps = self.cfg.puts_at_once && !self.learning.writes.goes_on(id, page);
         let least = match want {
-            Access::Write => self.worth_opening(page, id, range, jumps, is_written_copy),
+            Access::Write => self.worth_opening(page, id, range, jumps),
             _ => 1,
         };
         let table = &self.table;

@@ -178,8 +178,8 @@ impl Node {
             self.brought(page, None);
         }
         // Even if all bytes are again what they were: a sharer may have fetched the page in between (see
-        // `copied`). A page that is predicted, or was opened ahead, counts as written, since nothing tells
-        // whether it was.
+        // `copied`). A page that is predicted counts as written, since nothing tells whether it was. (One
+        // that was opened ahead has nobody who is told.)
         self.tell_stale(page, None);
     }
 

@@ -10,6 +10,7 @@
 //! one takes. Pages that the program has placed itself, by an allocation's placement or one by one, stay.
 
 use super::Node;
+use crate::page::HomePage;
 use crate::{Placement, Rank};
 use std::collections::BTreeMap;
 
@@ -96,7 +97,8 @@ impl Node {
             // Whether the home writes a page that is not tracked, nobody knows.
             // (Or of one that is tracked for leases: it was not at first.)
             let tracked = self.homes.sharers(page).is_some();
-            let alone = tracked && self.table.at_home(page).is_some_and(|home| !home.is_dirty());
+            let is_quiet = |home: HomePage| !home.is_dirty() && !home.is_ahead();
+            let alone = tracked && self.table.at_home(page).is_some_and(is_quiet);
             if !(self.learning.migration.is_due(page, writer) && alone) {
                 continue;
             }

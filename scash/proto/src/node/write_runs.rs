@@ -12,7 +12,7 @@
 
 use super::{MOST_AHEAD, Node};
 use crate::Pages;
-use crate::page::{Access, Page};
+use crate::page::{Access, CachedPage, Page};
 
 /// Runs that must have come so far before anything is opened ahead.
 const ENOUGH: u32 = 8;
@@ -20,7 +20,7 @@ const ENOUGH: u32 = 8;
 const ENOUGH_LONG: u32 = 2;
 /// So far a run is followed back. A page has up to 31 pages before it in its piece of [`MOST_AHEAD`], and 32
 /// in the piece before.
-pub(super) const FARTHEST: u32 = 2 * MOST_AHEAD - 1;
+const FARTHEST: u32 = 2 * MOST_AHEAD - 1;
 /// While nothing is known, a run that goes on is taken to go on for so many times as many pages as it has,
 /// and for no more than so many.
 const GROWTH: u32 = 4;
@@ -98,8 +98,8 @@ pub(super) struct WriteRuns {
 
 impl WriteRuns {
     /// How many pages to open, from one on behind which the run goes back so many pages. In one interval no
-    /// more than twice as many are opened ahead as there were pages in the runs that this is known from.
-    /// `jumps`: the fault is elsewhere than where the last one ended.
+    /// more than twice as many are opened ahead as there were pages in the runs that this is known from;
+    /// while nothing is known, a few at once. `jumps`: the fault is elsewhere than where the last one ended.
     fn window(&mut self, allocation: u64, behind: u32, jumps: bool, interval: u32) -> u32 {
         let own = index(allocation);
         let known = self.table[if self.table[own].are_known() { own } else { self.last }];
@@ -138,21 +138,13 @@ impl Node {
         self.cfg.predict && !self.keeps_back()
     }
 
-    /// How many pages are worth being opened together for writing, beginning at one that is not writable yet.
-    /// `jumps`: its fault is elsewhere than where the last one ended. `is_written`: whether a page right
-    /// behind it is of its run.
-    pub(super) fn worth_opening(
-        &mut self,
-        page: u32,
-        id: u64,
-        range: Pages,
-        jumps: bool,
-        is_written: impl Fn(Page) -> bool,
-    ) -> u32 {
+    /// How many pages are worth being opened together for writing, beginning at a copy that is not writable
+    /// yet. `jumps`: its fault is elsewhere than where the last one ended.
+    pub(super) fn worth_opening(&mut self, page: u32, id: u64, range: Pages, jumps: bool) -> u32 {
         if !self.opens_runs() {
             return 1;
         }
-        let behind = self.behind(page, range, MOST_AHEAD, is_written);
+        let behind = self.behind(page, range, MOST_AHEAD, |_| true);
         self.learning.runs.window(id, behind, jumps, self.interval).min(self.learning.writes.most)
     }
 
@@ -168,30 +160,23 @@ impl Node {
         }
         let Some(a) = self.heap.find(page) else { return };
         let (id, range) = (a.id, Pages { first: a.first, count: a.pages });
-        let was_written = |page| matches!(page, Page::Copy(copy) if !copy.is_ahead() || copy.has_changed());
-        let behind = self.behind(page, range, FARTHEST, |page| is_written_copy(page) && was_written(page));
+        let behind = self.behind(page, range, FARTHEST, |copy| !copy.is_ahead() || copy.has_changed());
         if let Some(at) = place_in_run(behind, page - range.first) {
             self.learning.runs.wrote(id, at, self.interval);
         }
     }
 
-    /// How many such pages are right behind this one: its run, as far as it goes back, but not more than
-    /// `most`.
-    fn behind(&self, page: u32, range: Pages, most: u32, is_one: impl Fn(Page) -> bool) -> u32 {
+    /// How many such copies right behind this page are writable: its run, as far as it goes back, but not
+    /// more than `most`.
+    fn behind(&self, page: u32, range: Pages, most: u32, counts: impl Fn(CachedPage) -> bool) -> u32 {
         let first = page.saturating_sub(most).max(range.first);
-        let run = (first..page).rev().take_while(|&p| is_one(self.table.get(p).page())).count();
+        let is_one = |&p: &u32| match self.table.get(p).page() {
+            Page::Copy(copy) => copy.access() == Access::Write && counts(copy),
+            _ => false,
+        };
+        let run = (first..page).rev().take_while(is_one).count();
         u32::try_from(run).unwrap_or(most)
     }
-}
-
-/// A copy that this rank may write.
-pub(super) fn is_written_copy(page: Page) -> bool {
-    matches!(page, Page::Copy(copy) if copy.access() == Access::Write)
-}
-
-/// A page of this home that sharers get updates of, and that may be written.
-pub(super) fn is_written_at_home(page: Page) -> bool {
-    matches!(page, Page::Home(home) if home.access() == Access::Write && home.has_twin())
 }
 
 /// As what a page counts whose run goes back so many pages: the page of a run that has so many before it. A

@@ -1,7 +1,6 @@
 //! First touches, fetches and the way to a writable page.
 
 use super::*;
-use crate::node::write_runs::is_written_copy;
 
 #[test]
 fn an_untouched_page_reads_as_zeros_until_the_barrier() {
@@ -245,7 +244,7 @@ fn what_was_opened_with_other_pages_and_not_written_does_not_count() {
         write_runs(&mut job, length);
         // No copy is used so often that it is kept, and predicted to be written.
         (0..8).for_each(|_| drop(job.barrier()));
-        job.nodes[0].worth_opening(0, 0, all, true, is_written_copy)
+        job.nodes[0].worth_opening(0, 0, all, true)
     };
     assert_eq!(worth(2), 2);
     assert_eq!(worth(1), 2, "half of all runs had two pages");

@@ -1,6 +1,7 @@
 //! Pages that their home writes one after the other, and brings to sharers.
 
 use super::*;
+use crate::copyset::CopyMode;
 
 /// A job of two ranks in which rank 0 is brought what rank 1 writes of all pages.
 fn shared(pages: u32) -> Job {
@@ -103,12 +104,31 @@ fn pages_in_between_that_nobody_else_has_are_passed_over() {
 }
 
 #[test]
-fn pages_that_sharers_are_only_told_of_are_noticed_one_by_one() {
-    let mut job = Job::with(2, 16, at(1, Protocol::Invalidate));
-    (0..16).for_each(|page| job.touch(1, page, Access::Write));
-    (0..16).for_each(|page| job.touch(0, page, Access::Read));
+fn pages_of_which_one_sharer_is_only_told_are_noticed_one_by_one_and_end_no_other_copy() {
+    let pages = 8;
+    let mut job = Job::with(3, pages, at(1, Protocol::Adaptive));
+    (0..pages).for_each(|page| job.touch(1, page, Access::Write));
+    for _ in 0..3 {
+        for page in 0..pages {
+            job.touch(0, page, Access::Read);
+            // Who writes a page, too, is only told of other writes at first.
+            job.write(2, page);
+        }
+        job.barrier();
+    }
+    let modes = |job: &Job| job.nodes[1].homes.sharers(0).unwrap().iter().collect::<Vec<_>>();
+    assert_eq!(modes(&job), [(0, CopyMode::Update), (2, CopyMode::Invalidate)]);
+    assert_eq!(faults(&mut job, 0..4), (0..4).map(one).collect::<Vec<_>>());
     job.barrier();
-    assert_eq!(faults(&mut job, 0..16), (0..16).map(one).collect::<Vec<_>>());
+    let valid = |page| job.nodes[2].access(page) >= Access::Read;
+    assert_eq!((0..pages).map(valid).collect::<Vec<_>>(), [[false; 4], [true; 4]].concat());
+}
+
+#[test]
+fn a_walk_by_single_pages_opens_no_others() {
+    let mut job = shared(32);
+    let walk = [10, 20, 11, 30, 5, 16, 6, 25, 0];
+    assert_eq!(faults(&mut job, walk), walk.map(one));
 }
 
 #[test]
