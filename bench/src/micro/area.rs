@@ -44,6 +44,11 @@ impl Area {
         self.words.set(dsm, page * WORDS, value);
     }
 
+    /// Adds 1 to a word of a page where its home is.
+    pub(crate) fn count(self, dsm: &Dsm, page: usize) -> Result<u64> {
+        Ok(self.words.fetch_add(dsm, page * WORDS, 1)?)
+    }
+
     /// Gives all bytes of some pages the same value: another one than `round - 1` gave them, so that every
     /// byte changes.
     pub(crate) fn fill(self, dsm: &Dsm, pages: Range<usize>, round: usize) {

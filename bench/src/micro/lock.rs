@@ -3,8 +3,12 @@
 //! `cached` is the time of taking and giving back a lock that is here, in ranks that do it at the same time
 //! with a lock each. In `hand_over`, all ranks take the same lock again and again, and write a word of one
 //! page: the time from the first to the last, for each time that the lock went to another rank.
+//!
+//! In `in_turn`, ranks take it one after the other, and the others wait for them meanwhile: the time from
+//! asking for it until the pages are written. A request and its answer are the least that this takes over a
+//! network: `round_trip` is that, of an atomic operation at the next rank, in turn as well.
 
-use scash::{Dsm, Placement, Protocol};
+use scash::{Dsm, Lock, Placement, Protocol};
 
 use crate::area::Area;
 use crate::outcome::{Outcome, Stopwatch, Unit, microseconds, samples};
@@ -58,6 +62,8 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
         share.push(hands as f64 / f64::from(options.times));
         total += u64::from(options.times) * dsm.size() as u64;
     }
+    let turns = in_turn(dsm, common, area, options)?;
+    total += turns.taken;
     let held = common.hold(dsm)?;
     let right = (0..options.pages).all(|page| area.peek(dsm, page) == total);
     drop(held);
@@ -65,10 +71,57 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
         return Ok(None);
     }
     let (cached, handed, share) = (samples(cached)?, samples(handed)?, samples(share)?);
-    if share.median() == 0.0 && dsm.size() > 1 {
-        return Err(Error::NotMeasured("the lock never went to another rank".to_owned()));
-    }
     let outcome = Outcome::new(watch.stop(dsm)).right(right).parameter("pages", options.pages);
     let outcome = outcome.figure("cached", cached.median(), Unit::Nanoseconds);
-    Ok(Some(outcome.times("hand_over", &handed).figure("handed", share.median() * 100.0, Unit::Percent)))
+    // Ranks that run one after the other each find the lock where they left it.
+    let outcome = if share.median() > 0.0 { outcome.times("hand_over", &handed) } else { outcome };
+    let outcome = outcome.figure("handed", share.median() * 100.0, Unit::Percent);
+    let Some(times) = turns.times else { return Ok(Some(outcome)) };
+    let (taking, trip) = (samples(times.taking)?, samples(times.trip)?);
+    Ok(Some(outcome.times("in_turn", &taking).times("round_trip", &trip)))
+}
+
+/// What one rank measured while ranks took turns.
+struct Turns {
+    /// How often all ranks together took the lock.
+    taken: u64,
+    /// µs, of rank 0, if there is another one.
+    times: Option<Times>,
+}
+
+struct Times {
+    taking: Vec<f64>,
+    trip: Vec<f64>,
+}
+
+/// Ranks take the lock in turn, and write the pages.
+fn in_turn(dsm: &mut Dsm, lock: Lock, area: Area, options: &Options) -> Result<Turns> {
+    let (rank, size) = (dsm.rank(), dsm.size());
+    let words = Area::alloc(dsm, size, Placement::Block, Protocol::Adaptive)?;
+    let mut times = Times { taking: Vec::new(), trip: Vec::new() };
+    for turn in 0..options.times as usize * size {
+        dsm.meet()?;
+        if turn % size != rank {
+            continue;
+        }
+        let (time, done) = microseconds(|| {
+            let held = lock.hold(dsm)?;
+            (0..options.pages).for_each(|page| area.poke(dsm, page, area.peek(dsm, page) + 1));
+            Ok::<_, Error>(held)
+        });
+        drop(done?);
+        times.taking.push(time);
+    }
+    for turn in 0..options.times as usize * size {
+        dsm.meet()?;
+        if turn % size == rank {
+            let (time, done) = microseconds(|| words.count(dsm, (rank + 1) % size));
+            done?;
+            times.trip.push(time);
+        }
+    }
+    dsm.barrier()?;
+    words.free(dsm)?;
+    let taken = u64::from(options.times) * size as u64;
+    Ok(Turns { taken, times: (rank == 0 && size > 1).then_some(times) })
 }
