@@ -13,7 +13,8 @@ pub struct Counters {
     pub fetched: u64,
     /// Faults that a wider fetch or map made unnecessary.
     pub prefetched: u64,
-    /// Writes that took no fault because the page was predicted to be written.
+    /// Writes that took no fault because the page was predicted to be written, or opened along with another
+    /// one.
     pub predicted: u64,
     /// Writes that were noticed without a fault, because the page was watched.
     pub noticed: u64,

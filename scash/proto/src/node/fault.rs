@@ -68,9 +68,9 @@ impl Node {
         }
     }
 
-    /// A write at home is noticed. Pages that follow become writable with it, as copies do
-    /// ([`write_cached`](Self::write_cached)), if sharers get their updates: their twins tell whether they
-    /// are written. Those in between that are writable already are passed over.
+    /// A write at home is noticed. Where pages are written one after the other, those that follow become
+    /// writable with it if all their sharers get updates: their twins tell whether they are written. (Others
+    /// would have to be told in any case.) Those in between that are writable already are passed over.
     fn write_at_home(&mut self, page: u32, mut home: HomePage, id: u64, range: Pages) {
         if home.lacks_twin() {
             self.make_twin(page);
