@@ -21,6 +21,7 @@ enum Op {
     MapZero(Range<u32>, bool),
     /// Only what is not mapped, as the contract asks.
     MapCopy(Range<u32>, bool, u8),
+    Fill(Range<u32>, bool, u8),
     Map(Range<u32>, bool),
     Protect(Range<u32>, bool),
     Unmap(Range<u32>),
@@ -37,6 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
         (range(), any::<bool>()).prop_map(|(pages, write)| Op::MapZero(pages, write)),
         (range(), any::<bool>(), any::<u8>())
             .prop_map(|(pages, write, byte)| Op::MapCopy(pages, write, byte)),
+        (range(), any::<bool>(), any::<u8>()).prop_map(|(pages, write, byte)| Op::Fill(pages, write, byte)),
         (range(), any::<bool>()).prop_map(|(pages, write)| Op::Map(pages, write)),
         (range(), any::<bool>()).prop_map(|(pages, write)| Op::Protect(pages, write)),
         range().prop_map(Op::Unmap),
@@ -86,6 +88,7 @@ impl Machine {
                 self.pages(&pages).iter_mut().for_each(|page| page.access = Some(access(write)));
             }
             Op::MapCopy(pages, write, byte) => self.map_copy(pages, access(write), byte),
+            Op::Fill(pages, write, byte) => _ = self.fill(pages, access(write), byte),
             Op::Protect(pages, write) => {
                 self.engine.protect(pages.clone(), access(write)).unwrap();
                 let mapped = self.pages(&pages).iter_mut().filter(|page| page.access.is_some());
@@ -109,10 +112,29 @@ impl Machine {
         }
     }
 
-    fn map_copy(&mut self, pages: Range<u32>, access: Access, byte: u8) {
+    /// The first of these pages that are not mapped.
+    fn unmapped(&self, pages: Range<u32>) -> Range<u32> {
         let mapped = |page: &u32| self.model[*page as usize].access.is_some();
         let start = pages.clone().find(|page| !mapped(page)).unwrap_or(pages.end);
-        let pages = start..(start..pages.end).find(mapped).unwrap_or(pages.end);
+        start..(start..pages.end).find(mapped).unwrap_or(pages.end)
+    }
+
+    /// Returns how many pages were filled: whatever is in a frame stays there.
+    fn fill(&mut self, pages: Range<u32>, access: Access, byte: u8) -> u32 {
+        let pages = self.unmapped(pages);
+        let bytes = vec![byte; pages.len() * PAGE];
+        // SAFETY: as many bytes as pages.
+        let end = unsafe { self.engine.fill(pages.clone(), bytes.as_ptr(), access) }.unwrap();
+        assert!((pages.start..=pages.end).contains(&end), "{end} of {pages:?}");
+        for page in self.pages(&(pages.start..end)) {
+            assert_eq!(page.byte, 0, "a frame was overwritten");
+            *page = Page { access: Some(access), byte };
+        }
+        end - pages.start
+    }
+
+    fn map_copy(&mut self, pages: Range<u32>, access: Access, byte: u8) {
+        let pages = self.unmapped(pages);
         let bytes = vec![byte; pages.len() * PAGE];
         // SAFETY: as many bytes as pages.
         unsafe { self.engine.map_copy(pages.clone(), bytes.as_ptr(), access) }.unwrap();
@@ -180,6 +202,7 @@ fn a_range_outside_the_region_is_refused() {
             assert!(engine.map_zero(pages.clone(), Access::Write).is_err());
             // SAFETY: refused before a byte is read.
             assert!(unsafe { engine.map_copy(pages.clone(), [0u8; PAGE].as_ptr(), Access::Write) }.is_err());
+            assert!(!engine.lack_frames(pages.clone()));
             assert!(engine.map(pages.clone(), Access::Read).is_err());
             assert!(engine.protect(pages.clone(), Access::Read).is_err());
             assert!(engine.unmap(pages.clone()).is_err());
@@ -206,6 +229,28 @@ fn a_page_keeps_its_bytes_across_unmap_and_loses_them_and_its_memory_by_discard(
             assert_eq!(frames(&machine.region), 2);
         },
     );
+}
+
+/// Not so with the engine that has no such call of the system.
+#[test]
+fn pages_are_filled_up_to_the_first_one_that_has_a_frame() {
+    with_each_engine("pages_are_filled_up_to_the_first_one_that_has_a_frame", |kind| {
+        let mut machine = Machine::new(kind);
+        if kind == EngineKind::Mprotect {
+            assert!(!machine.engine.lack_frames(0..PAGES), "it has no such call of the system");
+            return;
+        }
+        assert!(machine.engine.lack_frames(0..PAGES));
+        machine.apply(Op::Arrive(12, 7));
+        assert!(machine.engine.lack_frames(0..PAGES), "nobody has told the engine");
+        assert_eq!(machine.fill(0..PAGES, Access::Read, 9), 12);
+        assert_eq!(machine.fill(12..PAGES, Access::Read, 9), 0);
+        assert!(!machine.engine.lack_frames(12..13) && machine.engine.lack_frames(13..PAGES));
+        machine.apply(Op::Map(12..13, false));
+        assert_eq!(machine.fill(13..PAGES, Access::Write, 9), PAGES - 13);
+        machine.check();
+        assert_eq!(frames(&machine.region), u64::from(PAGES));
+    });
 }
 
 /// How many frames a region's file holds.

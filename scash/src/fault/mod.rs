@@ -125,9 +125,10 @@ pub trait FaultEngine: Send + Sync {
     /// `"uffd"` or `"mprotect"`: for people and for `SCASH_FAULT`.
     fn name(&self) -> &'static str;
 
-    /// Whether this page has no frame, as far as is known without asking the system.
-    fn lacks_frame(&self, page: u32) -> bool {
-        let _ = page;
+    /// Whether none of these pages has a frame, as far as is known without asking the system, and
+    /// [`fill`](Self::fill) would give them some.
+    fn lack_frames(&self, pages: Range<u32>) -> bool {
+        let _ = pages;
         false
     }
 
@@ -141,6 +142,17 @@ pub trait FaultEngine: Send + Sync {
     /// # Safety
     /// `src` points to `pages.len()` readable pages, outside the application view.
     unsafe fn map_copy(&self, pages: Range<u32>, src: *const u8, access: Access) -> Result<(), EngineError>;
+
+    /// Gives frames with the bytes at `src` to pages that are not mapped, and maps them, up to the first one
+    /// that has a frame already, which it leaves alone. Returns the page that it came to. The system need not
+    /// fill such frames with zeros first.
+    ///
+    /// # Safety
+    /// As for [`map_copy`](Self::map_copy).
+    unsafe fn fill(&self, pages: Range<u32>, src: *const u8, access: Access) -> Result<u32, EngineError> {
+        let _ = (src, access);
+        Ok(pages.start)
+    }
 
     /// Maps pages that are not mapped and whose frames already hold their contents. A page without a frame
     /// reads as zero; pages that are mapped get the access asked for.

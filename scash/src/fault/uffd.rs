@@ -76,7 +76,7 @@ struct Tracking {
 enum Source {
     /// The page's frame, or zero if it has none.
     Frame,
-    /// These bytes: readable for as many pages as it is used for, as `map_copy` was promised.
+    /// These bytes: readable for as many pages as it is used for, as `map_copy` and `fill` were promised.
     Bytes(*const u8),
 }
 
@@ -108,19 +108,23 @@ impl Uffd {
             let source = source.at(left.start - pages.start);
             let (framed, end) = self.frames.run(left.clone());
             let run = left.start..end;
-            left.start =
-                if framed { self.resume(run, source, access)? } else { self.fill(run, source, access)? };
+            left.start = if framed {
+                self.resume(run, source, access)?
+            } else {
+                self.new_frames(run, source, access)?
+            };
         }
         Ok(())
     }
 
-    /// Maps pages that, as far as we know, have no frame. Returns the page that it came to.
-    fn fill(&self, pages: Range<u32>, source: Source, access: Access) -> Result<u32, EngineError> {
+    /// Maps pages that, as far as we know, have no frame. Returns the page that it came to: none at all if
+    /// the first one has a frame, as is known then.
+    fn new_frames(&self, pages: Range<u32>, source: Source, access: Access) -> Result<u32, EngineError> {
         let wp = protection(access);
         let filled = self.longest(&pages, |at, len| match source {
             Source::Bytes(bytes) => {
                 let len = len.min(FILL);
-                // SAFETY: `source` points to the bytes of `pages`, by the contract of `map_copy`.
+                // SAFETY: `source` points to the bytes of `pages`, by the contracts of `map_copy` and `fill`.
                 unsafe { touch(bytes, len) };
                 // SAFETY: as above.
                 unsafe { self.context.copy(at, bytes, len, wp) }
@@ -230,8 +234,22 @@ impl FaultEngine for Uffd {
         super::EngineKind::Uffd.name()
     }
 
-    fn lacks_frame(&self, page: u32) -> bool {
-        page < self.region.pages() && !self.frames.run(page..page + 1).0
+    fn lack_frames(&self, pages: Range<u32>) -> bool {
+        let end = pages.end;
+        !pages.is_empty() && end <= self.region.pages() && self.frames.run(pages) == (false, end)
+    }
+
+    unsafe fn fill(&self, pages: Range<u32>, src: *const u8, access: Access) -> Result<u32, EngineError> {
+        self.region.app_span(&pages)?;
+        let mut left = pages.clone();
+        while !left.is_empty() {
+            let source = Source::Bytes(src).at(left.start - pages.start);
+            match self.new_frames(left.clone(), source, access)? {
+                end if end == left.start => break,
+                end => left.start = end,
+            }
+        }
+        Ok(left.start)
     }
 
     fn map_zero(&self, pages: Range<u32>, access: Access) -> Result<(), EngineError> {

@@ -3,17 +3,16 @@
 
 use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
+use crate::runtime::arrivals::Arrivals;
 use crate::runtime::checkpoint::copies::StoreCopies;
 use crate::runtime::claims::Claims;
 use crate::runtime::frame_sharing::FrameSharing;
-use crate::runtime::frames;
 use crate::runtime::marks::Marks;
 use crate::runtime::objects::Objects;
 use crate::runtime::within;
 use scash_comm::{Board, Caps, Endpoint, GetRange, SegmentId};
 use scash_join::boot::JobPage;
 use scash_proto::diff::PageBytes;
-use scash_proto::node::MOST_RUNS;
 use scash_proto::{Access, Pages, Rank, Strided, Transfer};
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,6 +28,8 @@ pub(crate) struct RankContext {
     pub(crate) claims: Claims,
     pub(crate) marks: Marks,
     pub(crate) objects: Box<dyn Objects>,
+    /// Where pages arrive that have no frames yet.
+    pub(crate) arrivals: Arrivals,
     /// Whose frames the pages have.
     pub(crate) frames: FrameSharing,
     /// What the launcher says of ranks.
@@ -61,16 +62,15 @@ impl RankContext {
 
     /// Fetches pages from their home and maps them for reading.
     pub(crate) fn fetch(&self, from: Rank, pages: Strided) -> Result<()> {
-        let len = pages.first.count as usize * PAGE;
         if self.endpoint.caps_to(from.0).contains(Caps::DIRECT) {
             for run in pages.runs() {
-                let (at, mut mapped) = (offset(run.first), Ok(()));
+                let (at, len, mut mapped) = (offset(run.first), run.count as usize * PAGE, Ok(()));
                 let mut map = |src| {
                     // SAFETY: the endpoint gives the address of `len` readable bytes: in the peer's runtime
                     // view, or a copy.
                     mapped = unsafe { self.engine.map_copy(span(run), src, fault::Access::Read) };
                 };
-                if run.count == 1 && self.engine.lacks_frame(run.first) {
+                if run.count == 1 && self.engine.lack_frames(span(run)) {
                     self.endpoint.read_peer_once(from.0, self.segment, at, len, &mut map)?;
                 } else {
                     self.endpoint.read_peer(from.0, self.segment, at, len, &mut map)?;
@@ -79,20 +79,12 @@ impl RankContext {
             }
             return Ok(());
         }
-        let mut ranges = [GetRange { offset: 0, len, dst: std::ptr::null_mut() }; MOST_RUNS as usize];
-        let mut count = 0;
-        for (range, run) in ranges.iter_mut().zip(pages.runs()) {
-            (range.offset, range.dst) = (offset(run.first), frames::frame(&self.region, run.first));
-            count += 1;
-        }
-        let _inside = within::enter_for(&*self.endpoint, from.0);
-        // SAFETY: the frames of pages that are being fetched belong to the fetching thread: nobody here has
-        // them mapped.
-        unsafe { self.endpoint.get(from.0, self.segment, &ranges[..count]) }?;
-        for run in pages.runs() {
-            self.engine.map(span(run), fault::Access::Read)?;
-        }
-        Ok(())
+        self.arrivals.bring(&self.region, &*self.engine, pages, |ranges| {
+            let _inside = within::enter_for(&*self.endpoint, from.0);
+            // SAFETY: the frames of pages that are being fetched belong to the fetching thread: nobody here
+            // has them mapped. A buffer is its alone.
+            Ok(unsafe { self.endpoint.get(from.0, self.segment, ranges) }?)
+        })
     }
 
     /// Gets pages of a peer into as many pages of private memory, all at once. `ranges` is empty, before and

@@ -3,6 +3,7 @@
 
 pub(crate) mod alike;
 mod answer;
+mod arrivals;
 mod atomics;
 mod blocks;
 mod broken;

@@ -5,6 +5,7 @@ use super::{RUNTIME, Runtime};
 use crate::config::{Config, RaceSetting};
 use crate::error::{Error, Result, join};
 use crate::fault::{self, EngineError, EngineKind, PAGE, Region};
+use crate::runtime::arrivals::Arrivals;
 use crate::runtime::broken::Broken;
 use crate::runtime::checkpoint::copies::StoreCopies;
 use crate::runtime::checkpoint::{self, Checkpoints};
@@ -193,12 +194,15 @@ pub(super) fn assemble(
     let copies = copies.unwrap_or_default();
     let page = member.page().clone();
     let transfer = config.transfer;
+    let arrivals = Arrivals::new(config.fetch_most)
+        .map_err(|e| Error::Join(format!("no address space for pages that arrive: {e}")))?;
     Ok(RankContext {
         region,
         engine,
         endpoint,
         segment,
         transfer,
+        arrivals,
         claims,
         marks,
         objects,
