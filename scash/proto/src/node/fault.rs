@@ -362,7 +362,15 @@ impl Node {
         }
         let last = (page + 1..end).find(|&p| !alike(self, p)).unwrap_or(end);
         let pages = Pages { first, count: last - first };
-        self.learning.streams.fetched(id, pages, in_order.max(block));
+        // What was fetched in this interval goes on with the run: it is as long as if it came now.
+        let is_here = |&p: &u32| {
+            let copy = self.table.cached(p).filter(|copy| copy.access() != Access::None);
+            copy.and_then(|copy| copy.last_fetched(self.interval)) == Some(0)
+        };
+        let wanted = last..end.min(page.saturating_add(in_order));
+        let here = u32::try_from(wanted.take_while(is_here).count()).unwrap_or(0);
+        let run = Pages { count: pages.count + here, ..pages };
+        self.learning.streams.fetched(id, run, in_order.max(block));
         pages
     }
 

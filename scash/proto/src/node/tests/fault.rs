@@ -93,6 +93,15 @@ fn consecutive_faults_double_their_run_with_each_fetch() {
 }
 
 #[test]
+fn a_run_of_which_some_pages_are_here_already_is_no_shorter_for_that() {
+    let mut job = Job::with(2, 32, at(1, Protocol::Adaptive));
+    for (first, count) in [(26, 1), (27, 1), (0, 2), (2, 2), (12, 4), (24, 2), (16, 4)] {
+        let pages = Pages { first, count };
+        assert_eq!(fetched(&mut job, first).0, pages);
+    }
+}
+
+#[test]
 fn memory_of_no_allocation_is_denied() {
     let mut job = Job::with(2, 4, AllocOptions::default());
     assert_eq!(job.fault(0, 4, Access::Read), [Output::Denied(4)]);
