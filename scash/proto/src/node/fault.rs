@@ -247,7 +247,7 @@ impl Node {
         let ahead = in_order.max(self.worth_opening(page, id, range, jumps));
         let end = page.saturating_add(ahead).min(range.end());
         let opens = |p: u32, copy: CachedPage| {
-            let is_written = p - page < in_order || !copy.is_shared() || copy.has_changed();
+            let is_written = p - page < in_order || !copy.is_shared() || copy.was_written();
             copy.access() == Access::Read && is_written
         };
         let alike = |node: &Node, p| node.table.cached(p).is_some_and(|copy| opens(p, copy));

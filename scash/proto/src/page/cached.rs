@@ -6,7 +6,8 @@ use crate::copyset::CopyMode;
 
 /// Facts of copies.
 pub(super) mod flag {
-    /// Stays writable at the end of the barrier, and has a twin: it is written in every interval.
+    /// With [`CHANGED`]: stays writable at the end of the barrier, and has a twin: it is written in every
+    /// interval. Without: it did so, and was not written then.
     pub(in crate::page) const PREDICTED: u64 = 1 << 31;
     /// Its home has asked whether it is read.
     pub(in crate::page) const ASKED: u64 = 1 << 36;
@@ -219,12 +220,17 @@ impl CachedPage {
     }
 
     pub(crate) fn is_predicted(self) -> bool {
-        self.0.has(flag::PREDICTED)
+        self.0.has(flag::PREDICTED) && self.0.has(flag::CHANGED)
     }
 
     /// Whether it had changed when it was compared the last time.
     pub(crate) fn has_changed(self) -> bool {
         self.0.has(flag::CHANGED)
+    }
+
+    /// The same; or the time before, if it was writable the last time by a prediction only.
+    pub(crate) fn was_written(self) -> bool {
+        self.has_changed() || self.0.has(flag::PREDICTED)
     }
 
     /// Whether it is held, or wanted, in update mode.
@@ -286,7 +292,7 @@ impl CachedPage {
                 self.0.set(flag::UPDATED);
             } else {
                 // Whether it is only read is seen anew.
-                self.0.clear(flag::CHANGED);
+                self.0.clear(flag::CHANGED | flag::PREDICTED);
             }
         }
         self.answer();
@@ -422,10 +428,12 @@ impl CachedPage {
     /// A barrier has compared it with its twin. `predicts`: if that found it changed the last time, too, it
     /// stays writable.
     pub(crate) fn compared(&mut self, changed: bool, predicts: bool) {
-        let again = self.0.has(flag::CHANGED);
+        let (again, was_predicted) = (self.has_changed(), self.is_predicted());
         self.0.clear(flag::CHANGED | flag::PREDICTED);
         if changed {
             self.0.set(flag::CHANGED | if again && predicts { flag::PREDICTED } else { 0 });
+        } else if was_predicted {
+            self.0.set(flag::PREDICTED);
         }
     }
 
@@ -438,7 +446,10 @@ impl CachedPage {
     pub(crate) fn put_back(&mut self, changed: bool) {
         if changed {
             self.0.clear(flag::QUIET | flag::AHEAD);
-            self.0.set(flag::CHANGED);
+            if !self.is_predicted() {
+                self.0.clear(flag::PREDICTED);
+                self.0.set(flag::CHANGED);
+            }
             self.report();
         } else if self.access() == Access::Write {
             self.0.set(flag::QUIET);
@@ -561,6 +572,9 @@ impl CachedPage {
         } else if self.is_leased() {
             self.set_hold(Hold::Nothing);
         }
+        if self.is_predicted() {
+            self.0.clear(flag::PREDICTED);
+        }
         self.0.clear(
             common::DIRTY
                 | common::TWIN
@@ -570,8 +584,7 @@ impl CachedPage {
                 | flag::WANTED
                 | flag::REPORTED
                 | flag::FRESH
-                | flag::EXACT
-                | flag::PREDICTED,
+                | flag::EXACT,
         );
         self.0.set_field(VAIN_SHIFT, TRACKED, 0);
         ended

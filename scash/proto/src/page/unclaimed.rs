@@ -96,7 +96,8 @@ impl CachedPage {
     pub(crate) fn follow(self, home: Rank) -> CachedPage {
         let mut page = self;
         page.forget_subscription();
-        page.0.clear(cached::flag::WANTED | cached::flag::FETCHED | cached::flag::CHANGED);
+        let written = cached::flag::CHANGED | cached::flag::PREDICTED;
+        page.0.clear(cached::flag::WANTED | cached::flag::FETCHED | written);
         page.set_doubt(0);
         page.0.set(flag::STALE);
         page.0.set_home(home);

@@ -121,6 +121,48 @@ fn a_copy_that_was_not_written_as_predicted_is_protected() {
 }
 
 #[test]
+fn a_copy_that_was_not_written_as_predicted_counts_as_written_until_it_is_open_again() {
+    let mut job = subscribed();
+    let facts = |job: &Job| {
+        let copy = job.nodes[0].table.cached(0).unwrap();
+        (copy.is_predicted(), copy.has_changed(), copy.was_written())
+    };
+    for expected in [(false, true, true), (true, true, true)] {
+        job.write(0, 0);
+        job.barrier();
+        assert_eq!(facts(&job), expected);
+    }
+    for _ in 0..3 {
+        job.barrier();
+        assert_eq!(facts(&job), (false, false, true));
+    }
+    for expected in [(false, true, true), (true, true, true)] {
+        job.write(0, 0);
+        job.barrier();
+        assert_eq!(facts(&job), expected);
+    }
+    job.barrier();
+    job.touch(0, 0, Access::Write);
+    job.barrier();
+    assert_eq!(facts(&job), (false, false, false), "a fault opened it, and nothing was written");
+}
+
+#[test]
+fn runs_that_are_written_in_each_fourth_interval_open_as_wholes() {
+    let mut job = Job::with(2, 32, at(1, Protocol::Update));
+    (0..32).for_each(|page| job.touch(0, page, Access::Read));
+    job.barrier();
+    let runs = [0, 16, 8, 24, 4, 20, 12, 28];
+    for round in 0..12 {
+        let before = job.nodes[0].counters().write_faults;
+        (0..2).flat_map(|page| runs.map(|run| run + page)).for_each(|page| job.write(0, page));
+        let faults = job.nodes[0].counters().write_faults - before;
+        assert!(faults == 8 || round < 2, "{faults} of round {round}");
+        (0..4).for_each(|_| _ = job.barrier());
+    }
+}
+
+#[test]
 fn a_copy_that_is_predicted_is_doubted_once_in_sixteen_intervals() {
     let mut job = subscribed();
     let mut protected = 0;
