@@ -292,7 +292,7 @@ impl CachedPage {
                 self.0.set(flag::UPDATED);
             } else {
                 // Whether it is only read is seen anew.
-                self.0.clear(flag::CHANGED | flag::PREDICTED);
+                self.0.clear(flag::PREDICTED | flag::CHANGED);
             }
         }
         self.answer();
