@@ -446,6 +446,7 @@ impl CachedPage {
     pub(crate) fn put_back(&mut self, changed: bool) {
         if changed {
             self.0.clear(flag::QUIET | flag::AHEAD);
+            // Not both facts, if both were not there: that would be a prediction.
             if !self.is_predicted() {
                 self.0.clear(flag::PREDICTED);
                 self.0.set(flag::CHANGED);
@@ -572,6 +573,7 @@ impl CachedPage {
         } else if self.is_leased() {
             self.set_hold(Hold::Nothing);
         }
+        // What does not stay writable is not predicted after all. That it was so in vain stays known.
         if self.is_predicted() {
             self.0.clear(flag::PREDICTED);
         }
