@@ -446,7 +446,7 @@ impl CachedPage {
     pub(crate) fn put_back(&mut self, changed: bool) {
         if changed {
             self.0.clear(flag::QUIET | flag::AHEAD);
-            // Not both facts, if both were not there: that would be a prediction.
+            // One fact only: both together would be a prediction that no barrier has made.
             if !self.is_predicted() {
                 self.0.clear(flag::PREDICTED);
                 self.0.set(flag::CHANGED);
