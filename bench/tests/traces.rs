@@ -31,7 +31,7 @@ fn written(trace: &dyn Trace, rank: u32, intervals: Range<u32>, array: usize) ->
     let mut ops = Vec::new();
     intervals.for_each(|interval| trace.work(rank, interval, &mut ops));
     let of_array = |op: Op| match op {
-        Op::Write(at, bytes) if at == array => Some(bytes),
+        Op::Write(at, bytes) | Op::Clear(at, bytes) if at == array => Some(bytes),
         _ => None,
     };
     union(ops.into_iter().filter_map(of_array).collect())

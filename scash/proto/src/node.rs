@@ -207,6 +207,7 @@ impl Node {
             Input::Unmake { object, who } => self.unmake(object, who)?,
             Input::Sync(from, message) => self.sync(from, message)?,
             Input::Claimed { page, home } => self.claimed(page, home),
+            Input::IsZero { page, zero } => self.doubt_ends(page, !zero),
             Input::Reduce(what, values) => self.reduce(what, values),
             Input::Reducing(from, message) => self.reduce_message(from, message)?,
             Input::Operate { page, changes } => self.operate(page, changes),

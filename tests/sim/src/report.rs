@@ -192,7 +192,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 43] = [
+pub const OUTPUTS: [&str; 44] = [
     "MapZero",
     "Get",
     "Map",
@@ -236,6 +236,7 @@ pub const OUTPUTS: [&str; 43] = [
     "Absent",
     "MarkAll",
     "Come",
+    "CompareToZeros",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -284,6 +285,7 @@ pub fn output_number(output: &Output) -> usize {
         Output::Absent { .. } => 40,
         Output::MarkAll(_) => 41,
         Output::Come { .. } => 42,
+        Output::CompareToZeros(_) => 43,
     }
 }
 

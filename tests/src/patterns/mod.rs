@@ -92,7 +92,7 @@ fn replay(trace: &dyn Trace, ranks: u32) -> Script {
                 for op in ops {
                     match op {
                         trace::Op::Read(at, place) => read(interval, rank, arrays[at], range(place)),
-                        trace::Op::Write(at, place) => {
+                        trace::Op::Write(at, place) | trace::Op::Clear(at, place) => {
                             write(interval, rank, arrays[at], range(place), number)
                         }
                         trace::Op::Compute(_) => {}

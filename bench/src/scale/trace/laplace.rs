@@ -46,6 +46,16 @@ impl Laplace {
         rows.start * self.width() * ELEMENT..rows.end * self.width() * ELEMENT
     }
 
+    /// The frame's rows are zeros.
+    fn initialise(&self, rank: u32, grid: usize, ops: &mut Vec<Op>) {
+        let owned = self.owned(rank);
+        let inner = owned.start.max(1)..owned.end.min(self.rows + 1);
+        let rows = |rows: Range<u64>| Some(self.bytes(rows)).filter(|bytes| !bytes.is_empty());
+        ops.extend(rows(owned.start..inner.start).map(|bytes| Op::Clear(grid, bytes)));
+        ops.extend(rows(inner.clone()).map(|bytes| Op::Write(grid, bytes)));
+        ops.extend(rows(inner.end..owned.end).map(|bytes| Op::Clear(grid, bytes)));
+    }
+
     /// Row by row: the rows above, below and at it of one grid are read, and it is written in the other, but
     /// for the two elements that belong to the frame.
     fn iterate(&self, rank: u32, iteration: u32, ops: &mut Vec<Op>) {
@@ -77,8 +87,7 @@ impl Trace for Laplace {
 
     fn work(&self, rank: u32, interval: u32, ops: &mut Vec<Op>) {
         let Some(iteration) = interval.checked_sub(1) else {
-            let owned = self.bytes(self.owned(rank));
-            ops.extend((0..2).filter(|_| !owned.is_empty()).map(|grid| Op::Write(grid, owned.clone())));
+            (0..2).for_each(|grid| self.initialise(rank, grid, ops));
             return;
         };
         self.iterate(rank, iteration, ops);

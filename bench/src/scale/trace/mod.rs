@@ -21,6 +21,8 @@ pub enum Op {
     Read(usize, Range<u64>),
     /// Writes bytes of an array, in order.
     Write(usize, Range<u64>),
+    /// Writes zeros to bytes of an array that hold nothing else, in order.
+    Clear(usize, Range<u64>),
     /// Computes.
     Compute(Arithmetic),
 }
@@ -46,7 +48,7 @@ pub fn alone(trace: &dyn Trace, compute: &Compute) -> Time {
     (trace.untimed()..trace.untimed() + trace.timed()).for_each(|interval| trace.work(0, interval, &mut ops));
     let arithmetic = ops.into_iter().filter_map(|op| match op {
         Op::Compute(work) => Some(compute.time(work)),
-        Op::Read(..) | Op::Write(..) => None,
+        Op::Read(..) | Op::Write(..) | Op::Clear(..) => None,
     });
     arithmetic.sum()
 }

@@ -24,11 +24,11 @@ impl World<'_> {
                 }
                 Some(Op::Read(array, bytes)) => {
                     let (array, bytes) = (*array, bytes.clone());
-                    self.access(rank, array, bytes, Access::Read)
+                    self.access(rank, array, bytes, Access::Read, false)
                 }
-                Some(Op::Write(array, bytes)) => {
-                    let (array, bytes) = (*array, bytes.clone());
-                    self.access(rank, array, bytes, Access::Write)
+                Some(op @ (Op::Write(array, bytes) | Op::Clear(array, bytes))) => {
+                    let (array, bytes, changes) = (*array, bytes.clone(), matches!(op, Op::Write(..)));
+                    self.access(rank, array, bytes, Access::Write, changes)
                 }
             };
             if !finished {
@@ -40,8 +40,9 @@ impl World<'_> {
         }
     }
 
-    /// Goes through bytes of an array, from where the rank left off. `false` if it has to wait for a page.
-    fn access(&mut self, rank: usize, array: usize, bytes: Range<u64>, want: Access) -> bool {
+    /// Goes through bytes of an array, from where the rank left off, and `changes` them or not. `false` if it
+    /// has to wait for a page.
+    fn access(&mut self, rank: usize, array: usize, bytes: Range<u64>, want: Access, changes: bool) -> bool {
         let mut next = bytes.start + self.ranks[rank].done;
         while next < bytes.end {
             let me = &mut self.ranks[rank];
@@ -53,7 +54,7 @@ impl World<'_> {
                 continue;
             }
             let end = bytes.end.min((next / PAGE + 1) * PAGE);
-            if want == Access::Write {
+            if changes {
                 let offset = |at: u64| usize::try_from(at - next / PAGE * PAGE).unwrap_or(PAGE_SIZE);
                 me.written.entry(page).or_default().add(offset(next)..offset(end));
             }

@@ -21,6 +21,7 @@ impl Interpreter {
             Output::Watch(pages) => watch(m, pages)?,
             Output::Unwatch(pages) => m.unwatch(pages)?,
             Output::Scan(pages) => self.scan(m, pages)?,
+            Output::CompareToZeros(pages) => compare_to_zeros(m, pages)?,
             Output::Twin(page) => m.make_twin(page)?,
             Output::DropTwin(page) => m.drop_twin(page)?,
             Output::Get { from, pages } => return Ok(Step::Get(from, pages)),
@@ -225,6 +226,15 @@ impl Interpreter {
         }
         Ok(())
     }
+}
+
+/// Tells the node which pages hold anything but zeros.
+fn compare_to_zeros<M: Machine>(m: &mut M, pages: Pages) -> Result<(), M::Error> {
+    pages.iter().try_for_each(|page| {
+        m.look(page)?;
+        let zero = *m.seen() == ZEROS;
+        Ok(m.node().handle(Input::IsZero { page, zero })?)
+    })
 }
 
 /// Sends a message about an object, with what this rank's frames hold of the pages that are to come with it.

@@ -32,6 +32,8 @@ pub(super) struct Learning {
     pub(super) writes: FaultStreams,
     /// The same at home.
     pub(super) home_writes: FaultStreams,
+    /// Runs of pages that are touched first one after the other.
+    pub(super) first_touches: FaultStreams,
     /// How long such runs are where many of them grow at the same time.
     pub(super) runs: WriteRuns,
     /// Home pages whose writes are noticed without faults.
@@ -47,6 +49,7 @@ impl Learning {
             streams: FaultStreams::of_fetches(cfg),
             writes: FaultStreams::of_writes(cfg),
             home_writes: FaultStreams::of_writes(cfg),
+            first_touches: FaultStreams::of_writes(cfg),
             runs: WriteRuns::default(),
             watched: Vec::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
@@ -59,6 +62,7 @@ impl Learning {
         self.streams = FaultStreams::of_fetches(cfg);
         self.writes = FaultStreams::of_writes(cfg);
         self.home_writes = FaultStreams::of_writes(cfg);
+        self.first_touches = FaultStreams::of_writes(cfg);
         self.runs = WriteRuns::default();
         self.watched.clear();
         self.migration.reborn();

@@ -173,6 +173,7 @@ impl Node {
         let me = Attendance { purpose, rank: self.cfg.rank };
         self.meetings.now.span = [me; 2];
         self.meetings.now.notices = self.take_moves();
+        self.doubt_claims(&due);
         self.claims(&due);
         self.report_operations();
         for &page in &due {

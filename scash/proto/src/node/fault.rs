@@ -39,7 +39,9 @@ impl Node {
             Some(_) if self.table.cached(page).is_some_and(|page| page.is_hidden()) => self.show(page),
             Some(home) => self.fetch(page, home, id, range, block, want),
             None if self.sync.objects.any() => self.ask_for_home(page, range, block, want),
-            None if want == Access::Write => self.claim(page, range, block, false),
+            None if want == Access::Write || self.was_opened_in_vain(page) => {
+                self.touch_first(page, id, range, block);
+            }
             None => self.read_unclaimed(page),
         }
     }
@@ -111,7 +113,7 @@ impl Node {
     }
 
     /// A page at home here may be written from now on, untracked.
-    fn own(&mut self, page: u32, home: HomePage) {
+    pub(super) fn own(&mut self, page: u32, home: HomePage) {
         self.homes.gains_untracked();
         self.let_go(page);
         self.table.put(page, home);
@@ -154,7 +156,7 @@ impl Node {
 
     /// Orders access to a page that was claimed, in one order with the page before it where that is ordered
     /// alike.
-    fn open_claimed(&mut self, page: u32, had: Access) {
+    pub(super) fn open_claimed(&mut self, page: u32, had: Access) {
         match (self.out.back_mut(), had) {
             (Some(Output::MapZero(run, Access::Write)), Access::None)
             | (Some(Output::Protect(run, Access::Write)), Access::Read)

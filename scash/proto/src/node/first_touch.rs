@@ -8,8 +8,8 @@
 //! they are divided among these ranks, so that none of them pays for all ([`DEAL`]).
 
 use super::collective::union;
-use super::{Node, runs};
-use crate::page::Page;
+use super::{Node, Output, Phase, runs};
+use crate::page::{Access, Page};
 use crate::wire::{News, Notice};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
@@ -21,6 +21,102 @@ use std::collections::BTreeMap;
 const DEAL: u32 = 16;
 
 impl Node {
+    /// This rank touches a page that nobody has. Where pages are touched first one after the other, those
+    /// that follow become writable with it, as if they were: a fault takes longer than to fill several pages
+    /// with zeros. Whether they are touched is seen by the next fault of the run, which is behind them, or
+    /// [at the barrier](Self::doubt_claims).
+    pub(super) fn touch_first(&mut self, page: u32, id: u64, range: Pages, block: u32) {
+        self.claim(page, range, block, false);
+        if block > 1 || self.cfg.races || self.meetings.phase != Phase::Running {
+            return;
+        }
+        if self.learning.first_touches.goes_on(id, page) {
+            let mut before = page;
+            while before > range.first && self.is_touched(before - 1) {
+                before -= 1;
+            }
+        }
+        let wanted = self.learning.first_touches.window(id, page, self.interval);
+        let end = page.saturating_add(wanted).min(range.end());
+        let last = (page + 1..end).find(|&next| !self.claim_ahead(next)).unwrap_or(end);
+        self.learning.first_touches.fetched(id, Pages { first: page, count: last - page }, wanted);
+    }
+
+    pub(super) fn was_opened_in_vain(&self, page: u32) -> bool {
+        matches!(self.table.get(page).page(), Page::Unclaimed(unclaimed) if unclaimed.was_opened_in_vain())
+    }
+
+    /// Opens a page along with those before it, if it is nobody's and out of view.
+    fn claim_ahead(&mut self, page: u32) -> bool {
+        let word = self.table.get(page);
+        let Page::Unclaimed(unclaimed) = word.page() else { return false };
+        if word.access() != Access::None || word.is_fetching() || self.home(page).is_some() {
+            return false;
+        }
+        self.own(page, unclaimed.claim_ahead(self.cfg.rank));
+        self.table.touch(page);
+        self.open_claimed(page, Access::None);
+        true
+    }
+
+    /// A page that may have been opened ahead is touched. Returns whether that was not known.
+    pub(super) fn is_touched(&mut self, page: u32) -> bool {
+        let Some(mut home) = self.table.at_home(page).filter(|home| home.is_claimed_ahead()) else {
+            return false;
+        };
+        home.is_touched();
+        self.table.put(page, home);
+        self.counters.first_touches += 1;
+        true
+    }
+
+    /// On the way into the barrier: pages at the end of a run that did not go on are nobody's again, unless
+    /// they [hold something](Self::doubt_ends). A program may have written zeros there. That is not seen, and
+    /// as good as nothing, but that whoever comes to the page next becomes its home.
+    pub(super) fn doubt_claims(&mut self, due: &[u32]) {
+        if self.cfg.size == 1 {
+            // Nobody else can become the home.
+            due.iter().for_each(|&page| _ = self.is_touched(page));
+            return;
+        }
+        let mut doubtful = Vec::new();
+        for &page in due {
+            let Some(home) = self.table.at_home(page).filter(|home| home.is_claimed_ahead()) else {
+                continue;
+            };
+            self.homes.loses_untracked(true);
+            self.table.put(page, home.give_up());
+            doubtful.push(page);
+        }
+        doubtful.sort_unstable();
+        runs(&doubtful, |pages| {
+            // Out of view first: what is stored behind the look is a first touch again.
+            self.out.push_back(Output::Unmap(pages));
+            self.out.push_back(Output::CompareToZeros(pages));
+        });
+    }
+
+    /// It is known now whether a page that was opened ahead was touched. If not, its frame goes, too.
+    pub(super) fn doubt_ends(&mut self, page: u32, touched: bool) {
+        let Page::Unclaimed(unclaimed) = self.table.get(page).page() else { return };
+        if !touched {
+            match self.out.back_mut() {
+                Some(Output::Discard(run)) if run.end() == page => run.count += 1,
+                _ => self.out.push_back(Output::Discard(Pages::one(page))),
+            }
+            return;
+        }
+        self.own(page, unclaimed.claim(self.cfg.rank));
+        self.table.touch(page);
+        self.counters.first_touches += 1;
+        let origin = self.cfg.rank;
+        self.meetings.now.notices.push(Notice { origin, pages: Pages::one(page), news: News::FirstTouch });
+        match self.out.back_mut() {
+            Some(Output::Map(run, Access::Write)) if run.end() == page => run.count += 1,
+            _ => self.out.push_back(Output::Map(Pages::one(page), Access::Write)),
+        }
+    }
+
     /// First touches of this interval become notices for everybody.
     pub(super) fn claims(&mut self, due: &[u32]) {
         let rank = self.cfg.rank;

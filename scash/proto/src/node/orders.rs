@@ -252,6 +252,13 @@ pub enum Input {
         /// Its home, if it has one now.
         home: Option<Rank>,
     },
+    /// Whether a page of an [`Output::CompareToZeros`] is all zeros.
+    IsZero {
+        /// Which page.
+        page: u32,
+        /// Whether it is.
+        zero: bool,
+    },
     /// A message of an [`Output::SendWrites`] was sent to that rank.
     WritesSent(Rank),
     /// A peer has sent what it wrote, in the meeting of the given number. To be heard when this was accepted.
@@ -285,6 +292,9 @@ pub enum Output {
     Scan(Pages),
     /// Watch these pages no longer; they stay writable.
     Unwatch(Pages),
+    /// Tell which of these pages, which were all zeros before this interval, are so still:
+    /// [`Input::IsZero`] for each.
+    CompareToZeros(Pages),
     /// Copy the page to a twin: to the one that it has, if it has one.
     Twin(u32),
     /// Forget the twin.

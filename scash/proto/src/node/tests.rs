@@ -8,6 +8,7 @@ mod collective;
 mod copies;
 mod destroy;
 mod fault;
+mod first_touches;
 mod home_runs;
 mod leaving;
 mod lies;
@@ -187,6 +188,12 @@ impl Job {
             Output::PutDiff { page, .. } => {
                 let changed = self.changed.remove(&(rank, page));
                 self.give(rank, Input::PutBack { page, changed });
+            }
+            Output::CompareToZeros(pages) => {
+                for page in pages.iter() {
+                    let zero = !self.changed.contains(&(rank, page));
+                    self.give(rank, Input::IsZero { page, zero });
+                }
             }
             Output::Push(page) => {
                 let changed = self.changed.remove(&(rank, page));

@@ -82,7 +82,10 @@ impl HomePage {
             ("a page moves here in a barrier only", !(moved_in && moment.runs)),
             ("a page that has just moved here has no sharers", !moved_in || tracking == Tracking::No),
             ("a predicted page has a twin", !self.is_predicted() || self.has_twin()),
-            ("a page that was opened ahead has a twin", !self.is_ahead() || self.has_twin()),
+            (
+                "a page that was opened ahead has a twin, or was zeros",
+                !self.is_ahead() || self.has_twin() || self.is_claimed(),
+            ),
             (
                 "only a page with sharers that get updates has a twin",
                 moved_in || !self.has_twin() || self.is_twinned(),

@@ -19,7 +19,8 @@ pub(super) mod flag {
     pub(in crate::page) const MESSAGED: u64 = 1 << 34;
     /// The same, in the barrier before.
     pub(in crate::page) const MESSAGED_BEFORE: u64 = 1 << 35;
-    /// Opened along with a page before it that was written: only its twin tells whether it was.
+    /// Opened along with a page before it that was written: only its twin tells whether it was, or its bytes
+    /// if it is first touched.
     pub(in crate::page) const AHEAD: u64 = 1 << 36;
 }
 
@@ -116,6 +117,17 @@ impl HomePage {
     /// Whether it was first touched here in this interval.
     pub(crate) fn is_claimed(self) -> bool {
         self.0.has(flag::CLAIMED)
+    }
+
+    /// Whether it was opened in this interval along with a page before it that was touched first, and that is
+    /// all that speaks for its being touched, too.
+    pub(crate) fn is_claimed_ahead(self) -> bool {
+        self.is_claimed() && self.is_ahead()
+    }
+
+    /// It is touched.
+    pub(crate) fn is_touched(&mut self) {
+        self.0.clear(flag::AHEAD);
     }
 
     /// Writable without anybody being told: nobody has copies. (Not what is left here of a copy of a page

@@ -1,7 +1,7 @@
 //! Pages whose home this rank has not met, and how pages get homes.
 
 use super::cached::{self, Hold};
-use super::word::{BLOCK_ASKED, Role, Word, flag};
+use super::word::{BLOCK_ASKED, OPENED_IN_VAIN, Role, Word, flag};
 use super::{Access, BarrierEnd, CachedPage, Gone, HomePage, Page, home};
 use crate::Rank;
 
@@ -17,7 +17,10 @@ impl UnclaimedPage {
         if self.0.has(BLOCK_ASKED) {
             write!(f, " asked for")?;
         }
-        Word(self.0.0 & !BLOCK_ASKED).name(f, &cached::NAMES)
+        if self.was_opened_in_vain() {
+            write!(f, " opened in vain")?;
+        }
+        Word(self.0.0 & !(BLOCK_ASKED | OPENED_IN_VAIN)).name(f, &cached::NAMES)
     }
 
     /// Whether a thread of this rank asks whose the page's block is.
@@ -27,6 +30,12 @@ impl UnclaimedPage {
         } else {
             self.0.clear(BLOCK_ASKED);
         }
+    }
+
+    /// Whether it [was given up](HomePage::give_up) here. Whoever comes to it first after all had best be
+    /// its home, also one who only reads it: it may be this rank's, and hold zeros.
+    pub(crate) fn was_opened_in_vain(self) -> bool {
+        self.0.has(OPENED_IN_VAIN)
     }
 
     /// It is read as zeros.
@@ -51,6 +60,14 @@ impl UnclaimedPage {
         HomePage(word)
     }
 
+    /// It becomes writable along with a page before it that is touched first. Only its bytes tell whether it
+    /// is, too.
+    pub(crate) fn claim_ahead(self, me: Rank) -> HomePage {
+        let mut page = self.claim(me);
+        page.0.set(home::flag::AHEAD);
+        page
+    }
+
     /// Its allocation has placed it here.
     pub(crate) fn place(self, me: Rank) -> HomePage {
         HomePage(self.0.in_role(Role::Home, me))
@@ -69,6 +86,13 @@ impl UnclaimedPage {
 }
 
 impl HomePage {
+    /// It was not touched after all.
+    pub(crate) fn give_up(self) -> UnclaimedPage {
+        let mut word = self.0.given_up();
+        word.set(OPENED_IN_VAIN);
+        UnclaimedPage(word)
+    }
+
     /// Another rank touched it first, too: it is that one's, and what was written here goes there.
     pub(crate) fn lose(self, home: Rank) -> CachedPage {
         let mut word = self.0.in_role(Role::Copy, home);

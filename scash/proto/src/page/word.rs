@@ -45,6 +45,8 @@ pub(super) mod flag {
 /// A fact that only unclaimed pages have, and that goes when they get a home: a thread of this rank asks
 /// whose the block is.
 pub(super) const BLOCK_ASKED: u64 = 1 << 31;
+/// Another one: it was opened here along with a page before it, and not touched, or with zeros.
+pub(super) const OPENED_IN_VAIN: u64 = 1 << 40;
 
 /// What a rank is to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,13 @@ impl Word {
     pub(super) fn in_role(self, role: Role, home: Rank) -> Word {
         let mut word = Word(self.0 & !(OWN_FACTS | ROLE) | (role as u64) << ROLE_SHIFT);
         word.set_home(home);
+        word
+    }
+
+    /// The same page, of nobody, and out of view.
+    pub(super) fn given_up(self) -> Word {
+        let mut word = Word(self.0 & !(OWN_FACTS | ROLE | HOME));
+        word.set_access(Access::None);
         word
     }
 

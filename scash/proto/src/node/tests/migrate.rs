@@ -16,8 +16,9 @@ fn rewrite(job: &mut Job, rank: u32, intervals: u32) -> Vec<Option<Rank>> {
 /// A job in which rank 0 has filled four pages.
 fn filled(options: AllocOptions) -> Job {
     let mut job = Job::with(3, 4, options);
-    (0..4).for_each(|page| job.touch(0, page, Access::Write));
+    (0..4).for_each(|page| job.write(0, page));
     job.barrier();
+    job.changed.clear();
     job
 }
 
