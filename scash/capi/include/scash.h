@@ -228,7 +228,7 @@ typedef struct dsm_stats_t {
    */
   uint64_t write_faults;
   /**
-   * Faults that were a page's first touch by any rank.
+   * Pages that this rank was the first to touch; one write may open several, in order.
    */
   uint64_t first_touches;
   /**

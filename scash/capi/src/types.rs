@@ -98,7 +98,7 @@ pub struct dsm_stats_t {
     pub read_faults: u64,
     /// Writes that needed work.
     pub write_faults: u64,
-    /// Faults that were a page's first touch by any rank.
+    /// Pages that this rank was the first to touch; one write may open several, in order.
     pub first_touches: u64,
     /// Pages fetched from their homes.
     pub fetched: u64,

@@ -7,7 +7,7 @@ pub struct Counters {
     pub read_faults: u64,
     /// Write faults that needed work.
     pub write_faults: u64,
-    /// Of these, first touches.
+    /// Pages that this rank was the first to touch: one write fault may open several.
     pub first_touches: u64,
     /// Pages fetched from their homes.
     pub fetched: u64,

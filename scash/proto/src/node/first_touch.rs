@@ -98,23 +98,29 @@ impl Node {
 
     /// It is known now whether a page that was opened ahead was touched. If not, its frame goes, too.
     pub(super) fn doubt_ends(&mut self, page: u32, touched: bool) {
-        let Page::Unclaimed(unclaimed) = self.table.get(page).page() else { return };
-        if !touched {
-            match self.out.back_mut() {
-                Some(Output::Discard(run)) if run.end() == page => run.count += 1,
-                _ => self.out.push_back(Output::Discard(Pages::one(page))),
+        match self.table.get(page).page() {
+            Page::Unclaimed(unclaimed) if touched => {
+                self.own(page, unclaimed.claim(self.cfg.rank));
+                self.table.touch(page);
+                self.counters.first_touches += 1;
+                match self.out.back_mut() {
+                    Some(Output::Map(run, Access::Write)) if run.end() == page => run.count += 1,
+                    _ => self.out.push_back(Output::Map(Pages::one(page), Access::Write)),
+                }
             }
-            return;
+            Page::Unclaimed(_) => {
+                match self.out.back_mut() {
+                    Some(Output::Discard(run)) if run.end() == page => run.count += 1,
+                    _ => self.out.push_back(Output::Discard(Pages::one(page))),
+                }
+                return;
+            }
+            // Another thread came to it while it was out of view.
+            Page::Home(home) if home.is_claimed() => {}
+            Page::Home(_) | Page::Copy(_) => return,
         }
-        self.own(page, unclaimed.claim(self.cfg.rank));
-        self.table.touch(page);
-        self.counters.first_touches += 1;
         let origin = self.cfg.rank;
         self.meetings.now.notices.push(Notice { origin, pages: Pages::one(page), news: News::FirstTouch });
-        match self.out.back_mut() {
-            Some(Output::Map(run, Access::Write)) if run.end() == page => run.count += 1,
-            _ => self.out.push_back(Output::Map(Pages::one(page), Access::Write)),
-        }
     }
 
     /// First touches of this interval become notices for everybody.

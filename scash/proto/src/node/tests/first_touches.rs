@@ -97,6 +97,21 @@ fn a_page_that_is_operated_on_is_touched_whatever_it_holds() {
 }
 
 #[test]
+fn a_page_that_a_thread_touches_while_it_is_looked_at_is_told_of() {
+    let mut job = filled();
+    job.give(0, Input::Arrive(Collective::Barrier));
+    let orders = job.ordered(0);
+    assert!(orders.contains(&Output::CompareToZeros(Pages { first: 9, count: 7 })), "{orders:?}");
+    job.fault(0, 12, Access::Write);
+    (9..16).for_each(|page| job.give(0, Input::IsZero { page, zero: page != 9 }));
+    job.give(0, Input::Flushed);
+    job.give(1, Input::Arrive(Collective::Barrier));
+    job.told();
+    let known = [true, false, false, true, false].map(|known| known.then_some(Rank(0)));
+    assert_eq!(homes(&job, 1, 9..14), known);
+}
+
+#[test]
 fn a_page_with_a_home_ends_what_is_opened() {
     let mut job = Job::with(2, PAGES, AllocOptions::default());
     job.write(1, 11);
