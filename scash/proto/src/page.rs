@@ -89,7 +89,7 @@
 //!              45..48 renewals in vain (7: the home was asked);
 //!              48..54 interval (mod 64) of the last fetch, or of the home's write if 60, told;
 //!              54 updated, 55 changed; 56..60 renewals left; 61..64 doubt
-//!   unclaimed  32..34 hold (nothing or lease), 42 ended
+//!   unclaimed  31 asked for; 32..34 hold (nothing or lease), 40 opened in vain, 42 ended
 //! ```
 //!
 //! `check.rs` has the rules that a word keeps between two inputs of a node; the simulator checks them.

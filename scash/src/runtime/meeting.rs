@@ -30,7 +30,7 @@ const LOOKS: u32 = 30;
 /// up.
 fn part_of(order: &Output) -> Option<BarrierPart> {
     match order {
-        Output::Diff { .. } | Output::DiffZero { .. } => Some(BarrierPart::Diff),
+        Output::Diff { .. } | Output::DiffZero { .. } | Output::CompareToZeros(_) => Some(BarrierPart::Diff),
         Output::Push(_) | Output::PushWhole { .. } | Output::Hand { .. } => Some(BarrierPart::Update),
         Output::Protect(..) | Output::Unmap(_) | Output::Discard(_) => Some(BarrierPart::Update),
         _ => None,

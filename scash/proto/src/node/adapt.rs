@@ -1,10 +1,11 @@
 //! What a rank learns from its own faults, and which copies are worth being kept up to date.
 
+use super::first_touch::TouchRuns;
 use super::migrate::Migration;
 use super::streams::FaultStreams;
 use super::watch::Watched;
 use super::write_runs::WriteRuns;
-use super::{Collective, Config, Node, Protocol};
+use super::{Collective, Config, MOST_AHEAD, Node, Protocol};
 use crate::Rank;
 use crate::copyset::CopyMode;
 use crate::page::{CachedPage, VAIN_DOUBT};
@@ -33,7 +34,7 @@ pub(super) struct Learning {
     /// The same at home.
     pub(super) home_writes: FaultStreams,
     /// Runs of pages that are touched first one after the other.
-    pub(super) first_touches: FaultStreams,
+    pub(super) first_touches: TouchRuns,
     /// How long such runs are where many of them grow at the same time.
     pub(super) runs: WriteRuns,
     /// Home pages whose writes are noticed without faults.
@@ -49,7 +50,7 @@ impl Learning {
             streams: FaultStreams::of_fetches(cfg),
             writes: FaultStreams::of_writes(cfg),
             home_writes: FaultStreams::of_writes(cfg),
-            first_touches: FaultStreams::of_writes(cfg),
+            first_touches: TouchRuns::new(cfg.fetch_most.min(MOST_AHEAD)),
             runs: WriteRuns::default(),
             watched: Vec::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
@@ -62,7 +63,7 @@ impl Learning {
         self.streams = FaultStreams::of_fetches(cfg);
         self.writes = FaultStreams::of_writes(cfg);
         self.home_writes = FaultStreams::of_writes(cfg);
-        self.first_touches = FaultStreams::of_writes(cfg);
+        self.first_touches = TouchRuns::new(cfg.fetch_most.min(MOST_AHEAD));
         self.runs = WriteRuns::default();
         self.watched.clear();
         self.migration.reborn();

@@ -40,7 +40,7 @@ impl Node {
             Some(home) => self.fetch(page, home, id, range, block, want),
             None if self.sync.objects.any() => self.ask_for_home(page, range, block, want),
             None if want == Access::Write || self.was_opened_in_vain(page) => {
-                self.touch_first(page, id, range, block);
+                self.touch_first(page, id, range, block, want);
             }
             None => self.read_unclaimed(page),
         }

@@ -20,26 +20,56 @@ use std::collections::BTreeMap;
 /// a row has those at one end of its part.
 const DEAL: u32 = 16;
 
+/// How far runs of first touches have come, for each allocation (by its number, modulo a small table). A run
+/// opens as many pages as it has had so far. How long others were is no help: what was opened in vain would
+/// be known as touched.
+#[derive(Clone, Debug)]
+pub(super) struct TouchRuns {
+    /// The page behind the last fault's pages, and how many the run has had.
+    table: [(u32, u32); 16],
+    most: u32,
+}
+
+impl TouchRuns {
+    pub(super) fn new(most: u32) -> TouchRuns {
+        TouchRuns { table: [(u32::MAX, 0); 16], most }
+    }
+
+    /// How many pages a first touch of `page` opens.
+    fn window(&mut self, allocation: u64, page: u32) -> u32 {
+        let (next, run) = &mut self.table[(allocation % 16) as usize];
+        if *next != page {
+            *run = 0;
+        }
+        (*run).clamp(1, self.most)
+    }
+
+    /// Notes what was opened after all.
+    fn opened(&mut self, allocation: u64, pages: Pages) {
+        let (next, run) = &mut self.table[(allocation % 16) as usize];
+        (*next, *run) = (pages.end(), run.saturating_add(pages.count));
+    }
+}
+
 impl Node {
     /// This rank touches a page that nobody has. Where pages are touched first one after the other, those
     /// that follow become writable with it, as if they were: a fault takes longer than to fill several pages
     /// with zeros. Whether they are touched is seen by the next fault of the run, which is behind them, or
     /// [at the barrier](Self::doubt_claims).
-    pub(super) fn touch_first(&mut self, page: u32, id: u64, range: Pages, block: u32) {
+    pub(super) fn touch_first(&mut self, page: u32, id: u64, range: Pages, block: u32, want: Access) {
         self.claim(page, range, block, false);
-        if block > 1 || self.cfg.races || self.meetings.phase != Phase::Running {
+        // Who only reads has been here before: nothing new begins.
+        let opens = block == 1 && want == Access::Write && !self.cfg.races;
+        if !opens || self.meetings.phase != Phase::Running {
             return;
         }
-        if self.learning.first_touches.goes_on(id, page) {
-            let mut before = page;
-            while before > range.first && self.is_touched(before - 1) {
-                before -= 1;
-            }
+        let mut before = page;
+        while before > range.first && self.is_touched(before - 1) {
+            before -= 1;
         }
-        let wanted = self.learning.first_touches.window(id, page, self.interval);
-        let end = page.saturating_add(wanted).min(range.end());
+        let end = page.saturating_add(self.learning.first_touches.window(id, page)).min(range.end());
         let last = (page + 1..end).find(|&next| !self.claim_ahead(next)).unwrap_or(end);
-        self.learning.first_touches.fetched(id, Pages { first: page, count: last - page }, wanted);
+        self.learning.first_touches.opened(id, Pages { first: page, count: last - page });
     }
 
     pub(super) fn was_opened_in_vain(&self, page: u32) -> bool {
@@ -119,8 +149,11 @@ impl Node {
             Page::Home(home) if home.is_claimed() => {}
             Page::Home(_) | Page::Copy(_) => return,
         }
-        let origin = self.cfg.rank;
-        self.meetings.now.notices.push(Notice { origin, pages: Pages::one(page), news: News::FirstTouch });
+        let (origin, notices) = (self.cfg.rank, &mut self.meetings.now.notices);
+        match notices.last_mut() {
+            Some(Notice { pages, news: News::FirstTouch, .. }) if pages.end() == page => pages.count += 1,
+            _ => notices.push(Notice { origin, pages: Pages::one(page), news: News::FirstTouch }),
+        }
     }
 
     /// First touches of this interval become notices for everybody.

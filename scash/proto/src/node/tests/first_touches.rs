@@ -46,11 +46,42 @@ fn zeros_that_are_only_read_are_soon_at_home_with_their_reader() {
     (0..10).for_each(|page| job.touch(0, page, Access::Write));
     job.barrier();
     for _ in 0..3 {
-        job.touch(0, 9, Access::Read);
+        (9..14).for_each(|page| job.touch(0, page, Access::Read));
         job.barrier();
     }
-    assert_eq!(job.nodes[0].counters().read_faults, 1);
-    assert_eq!(job.nodes[1].home(9), Some(Rank(0)));
+    assert_eq!(job.nodes[0].counters().read_faults, 5);
+    assert_eq!(homes(&job, 1, 9..15)[..5], [Some(Rank(0)); 5]);
+    assert_eq!(job.nodes[1].home(14), None);
+}
+
+#[test]
+fn runs_of_two_threads_prove_each_its_own_and_open_nothing() {
+    let mut job = Job::with(2, PAGES, AllocOptions::default());
+    for page in 0..4 {
+        job.touch(0, page, Access::Write);
+    }
+    // Page 3 is open. Another thread begins at 16, and this one goes on behind what is open.
+    job.touch(0, 16, Access::Write);
+    job.touch(0, 4, Access::Write);
+    (17..20).zip(5..8).for_each(|(there, here)| {
+        job.touch(0, there, Access::Write);
+        job.touch(0, here, Access::Write);
+    });
+    job.barrier();
+    assert_eq!(homes(&job, 1, 0..8), [Some(Rank(0)); 8]);
+    assert_eq!(homes(&job, 1, 16..20), [Some(Rank(0)); 4]);
+    assert_eq!(homes(&job, 1, 8..16), [None; 8]);
+}
+
+#[test]
+fn pages_that_are_touched_here_and_there_open_nothing_whatever_runs_there_were() {
+    let mut job = filled();
+    job.barrier();
+    let before = job.nodes[0].counters().first_touches;
+    job.touch(0, 20, Access::Write);
+    job.touch(0, 25, Access::Write);
+    assert_eq!((job.nodes[0].access(21), job.nodes[0].access(26)), (Access::None, Access::None));
+    assert_eq!(job.nodes[0].counters().first_touches, before + 2);
 }
 
 #[test]
