@@ -53,7 +53,8 @@ impl std::fmt::Display for Stats {
         let (p, t, b) = (&self.protocol, &self.traffic, &self.barrier);
         write!(
             f,
-            "faults: {} taken ({} read, {} write), {} pages touched first, {} predicted, {} noticed without, {} fetched ahead, {} home pages left untracked; ",
+            "faults: {} taken ({} read, {} write), {} pages touched first, {} predicted, \
+             {} noticed without, {} fetched ahead, {} home pages left untracked; ",
             self.faults,
             p.read_faults,
             p.write_faults,

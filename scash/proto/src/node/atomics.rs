@@ -99,7 +99,7 @@ impl Node {
         if place == self.cfg.rank {
             // All of the block: whoever asks for another page of it is told the same.
             self.claim(page, range, block, true);
-            self.is_touched(page);
+            self.prove(page);
         }
     }
 

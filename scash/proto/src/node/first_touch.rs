@@ -28,11 +28,13 @@ pub(super) struct TouchRuns {
     /// The page behind the last fault's pages, and how many the run has had.
     table: [(u32, u32); 16],
     most: u32,
+    /// Pages were opened ahead in this interval.
+    opens: bool,
 }
 
 impl TouchRuns {
     pub(super) fn new(most: u32) -> TouchRuns {
-        TouchRuns { table: [(u32::MAX, 0); 16], most }
+        TouchRuns { table: [(u32::MAX, 0); 16], most, opens: false }
     }
 
     /// How many pages a first touch of `page` opens.
@@ -64,7 +66,7 @@ impl Node {
             return;
         }
         let mut before = page;
-        while before > range.first && self.is_touched(before - 1) {
+        while before > range.first && self.prove(before - 1) {
             before -= 1;
         }
         let end = page.saturating_add(self.learning.first_touches.window(id, page)).min(range.end());
@@ -83,6 +85,7 @@ impl Node {
         if word.access() != Access::None || word.is_fetching() || self.home(page).is_some() {
             return false;
         }
+        self.learning.first_touches.opens = true;
         self.own(page, unclaimed.claim_ahead(self.cfg.rank));
         self.table.touch(page);
         self.open_claimed(page, Access::None);
@@ -90,11 +93,11 @@ impl Node {
     }
 
     /// A page that may have been opened ahead is touched. Returns whether that was not known.
-    pub(super) fn is_touched(&mut self, page: u32) -> bool {
+    pub(super) fn prove(&mut self, page: u32) -> bool {
         let Some(mut home) = self.table.at_home(page).filter(|home| home.is_claimed_ahead()) else {
             return false;
         };
-        home.is_touched();
+        home.prove();
         self.table.put(page, home);
         self.counters.first_touches += 1;
         true
@@ -104,9 +107,12 @@ impl Node {
     /// they [hold something](Self::doubt_ends). A program may have written zeros there. That is not seen, and
     /// as good as nothing, but that whoever comes to the page next becomes its home.
     pub(super) fn doubt_claims(&mut self, due: &[u32]) {
+        if !std::mem::take(&mut self.learning.first_touches.opens) {
+            return;
+        }
         if self.cfg.size == 1 {
             // Nobody else can become the home.
-            due.iter().for_each(|&page| _ = self.is_touched(page));
+            due.iter().for_each(|&page| _ = self.prove(page));
             return;
         }
         let mut doubtful = Vec::new();

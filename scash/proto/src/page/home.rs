@@ -125,8 +125,8 @@ impl HomePage {
         self.is_claimed() && self.is_ahead()
     }
 
-    /// It is touched.
-    pub(crate) fn is_touched(&mut self) {
+    /// It is known to be touched.
+    pub(crate) fn prove(&mut self) {
         self.0.clear(flag::AHEAD);
     }
 
